@@ -1,0 +1,89 @@
+"""What a method is: block layout, draft length, head, loss. One folder under `methods/` holds all about one method."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dcoco_bench.errors import UserError, nearest
+
+if TYPE_CHECKING:
+    from dcoco_bench.drafting.drafter import Drafter
+
+
+@dataclass(frozen=True)
+class Param:
+    """A parameter of a method in a cell, e.g. `k` in `dcoco@k=8`. `parse` raises ValueError on bad text."""
+
+    default: Any
+    parse: Callable[[str], Any]
+    help: str
+
+
+class Method(ABC):
+    """A plug-in. `name` is its folder's name; the instance is exported as `METHOD` by the folder's `__init__`."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]  # one line for `list methods`
+    paper: ClassVar[str]  # arXiv id or "" for none
+    needs_checkpoint: ClassVar[bool] = True
+    params: ClassVar[Mapping[str, Param]] = {}
+
+    @abstractmethod
+    def drafter(self, checkpoint: Path | None, target: Any, params: Mapping[str, Any]) -> Drafter | None:
+        """The drafter for an opened target (`drafting.target.Target`), or None for plain decoding.
+
+        Raises UserError when the checkpoint does not fit the target.
+        """
+
+    def trainable(self, *args: Any, **kwargs: Any) -> Any:
+        """The module and loss to train, for methods that `train` supports."""
+        raise UserError(f"method {self.name!r} has nothing to train; choose one that drafts")
+
+
+@dataclass(frozen=True)
+class MethodSpec:
+    """`dcoco@k=8,select=global-sum` taken apart; `params` holds only what was said."""
+
+    name: str
+    params: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> MethodSpec:
+        name, _, rest = text.strip().partition("@")
+        pairs = []
+        for item in filter(None, rest.split(",")):
+            key, eq, value = item.partition("=")
+            if not eq or not key.strip() or not value.strip():
+                raise UserError(f"method {text!r}: {item!r} is not key=value; write e.g. dflash@n=4")
+            pairs.append((key.strip(), value.strip()))
+        return cls(name, tuple(sorted(pairs)))
+
+    def __str__(self) -> str:
+        return self.name + ("@" + ",".join(f"{k}={v}" for k, v in self.params) if self.params else "")
+
+    def resolve(self, known: Mapping[str, Param]) -> dict[str, Any]:
+        """Parsed values of every parameter, defaults filled in."""
+        values = {key: param.default for key, param in known.items()}
+        for key, text in self.params:
+            if key not in known:
+                raise UserError(f"method {self.name!r} has no parameter {key!r}; {nearest(key, list(known) or ['none'])}")
+            try:
+                values[key] = known[key].parse(text)
+            except ValueError as error:
+                raise UserError(f"method {self}: {key}={text} is not usable ({error}); {known[key].help}") from None
+        return values
+
+
+def split_specs(text: str) -> list[str]:
+    """`vanilla,dcoco@k=8,select=greedy` -> two specs: a part with `=` but no `@` continues the one before it."""
+    specs: list[str] = []
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        if "=" in part and "@" not in part and specs:
+            specs[-1] += "," + part
+        else:
+            specs.append(part)
+    return specs
