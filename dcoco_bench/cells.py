@@ -22,9 +22,9 @@ class Frozen(BaseModel):
 class Sampling(Frozen):
     """The processed target distribution: temperature, then top-k, then top-p. Always sent explicitly."""
 
-    temperature: float = Field(0.0, ge=0.0)
-    top_p: float = Field(1.0, gt=0.0, le=1.0)
-    top_k: int = Field(0, ge=0)  # 0 = off
+    temperature: float = Field(default=0.0, ge=0.0)
+    top_p: float = Field(default=1.0, gt=0.0, le=1.0)
+    top_k: int = Field(default=0, ge=0)  # 0 = off
 
     @property
     def greedy(self) -> bool:

@@ -65,7 +65,7 @@ class SuiteRecord(Record):
 class CellRecord(Record):
     """The finished marker and everything raw about the cell that is not per request."""
 
-    schema_version: int = Field(SCHEMA, alias="schema")
+    schema_version: int = Field(default=SCHEMA, alias="schema")
     id: str
     cell: Cell
     status: Literal["ok", "failed"]
@@ -83,7 +83,7 @@ class CellRecord(Record):
 
 
 class RunRecord(Record):
-    schema_version: int = Field(SCHEMA, alias="schema")
+    schema_version: int = Field(default=SCHEMA, alias="schema")
     name: str
     created: str  # ISO 8601, UTC
     command: list[str]
