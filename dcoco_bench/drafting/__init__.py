@@ -1,0 +1,1 @@
+"""What methods share: the block drafter, its cache, verification rules, checkpoints."""

@@ -1,0 +1,1 @@
+"""Teacher data, features, anchors, trainer."""
