@@ -1,0 +1,1 @@
+"""Target models as data: one TOML file each. The file's name is the backbone's name."""
