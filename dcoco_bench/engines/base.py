@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Literal, Protocol
 
 from dcoco_bench.cells import Sampling
@@ -69,3 +70,9 @@ class Engine(Protocol):
         """What really runs: dtype, threads, block size, draft tokens N, layout, checkpoint hash, …"""
 
     def close(self) -> None: ...
+
+
+def engine_now(engine: Engine) -> float:
+    """The clock of an engine's times: its own `now()` where it has one (a simulated clock), else `perf_counter`."""
+    own = getattr(engine, "now", None)
+    return float(own()) if own is not None else perf_counter()
