@@ -1,0 +1,94 @@
+"""`report`: from run folders to `report.md` and `tables/*.csv`. The same log gives the same bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dcoco_bench.errors import UserError
+from dcoco_bench.log_read import Run, read_run
+from dcoco_bench.log_store import write_atomic
+from dcoco_bench.report import csv_file, markdown
+from dcoco_bench.report.lossless import lossless_table
+from dcoco_bench.report.means import means_table
+from dcoco_bench.report.points import Point, Setting, points_of, settings
+from dcoco_bench.report.positions import candidate_depth, coverage_table, draft_width, positions_table
+from dcoco_bench.report.provenance import provenance
+from dcoco_bench.report.results import results_table
+from dcoco_bench.report.table import Table
+
+SAMPLE_NOTE = (
+    "**Sample prompts.** The rows marked (sample) ran on the few prompts that this project wrote in the suite's form. "
+    "They show that the tool works; they are not results on the suite.\n"
+)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was written. `warnings`: what the reader should know, one line each."""
+
+    markdown: Path
+    csv: list[Path]
+    tables: list[Table]
+    warnings: list[str]
+
+
+def report(run_dirs: list[Path], out: Path) -> Report:
+    """Write the report of one or several runs under `out`.
+
+    Runs keep tables of their own: a speed-up never crosses runs, hardware, settings, or sample and suite.
+    Raises UserError on a folder that is no run, on a run named twice, and on an unwritable `out`.
+    """
+    if not run_dirs:
+        raise UserError("no run to report; give a run folder, or make one with: dcoco-bench run --suite gsm8k")
+    runs = [read_run(path) for path in run_dirs]
+    names = [run.name for run in runs]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UserError(f"run {twice[0]!r} is given twice; name each run once")
+    points = {run.name: points_of(run) for run in runs}
+    groups = settings([p for run in runs for p in points[run.name]])
+    sections = _sections(groups)
+    tables = [table for section in sections for table in section]
+
+    text = _document(runs, points, sections, any(g.sample for g in groups))
+    md = out / "report.md"
+    write_atomic(md, text)
+    files = []
+    for name in dict.fromkeys(t.name for t in tables):
+        files.append(out / "tables" / f"{name}.csv")
+        write_atomic(files[-1], csv_file.render([t for t in tables if t.name == name]))
+    warnings = [problem for run in runs for problem in run.problems]
+    warnings += [f"{p.run}: {log.cell.label}: {log.unusable}" for p in _all(points) for log in p.logs if log.unusable]
+    return Report(md, files, tables, warnings)
+
+
+def _all(points: dict[str, list[Point]]) -> list[Point]:
+    return [p for some in points.values() for p in some]
+
+
+def _sections(groups: list[Setting]) -> list[list[Table]]:
+    """Tables of each setting, the main one first."""
+    width, depth = draft_width(groups), candidate_depth(groups)
+    made = [
+        [
+            results_table(g),
+            means_table(g),
+            lossless_table(g),
+            positions_table(g, width),
+            coverage_table(g, depth),
+        ]
+        for g in groups
+    ]
+    return [[t for t in tables if t is not None] for tables in made]
+
+
+def _document(runs: list[Run], points: dict[str, list[Point]], sections: list[list[Table]], sample: bool) -> str:
+    parts = [f"# {', '.join(run.name for run in runs)}\n"]
+    if sample:
+        parts.append(SAMPLE_NOTE)
+    for tables in sections:
+        parts += [markdown.render(table, 2 if i == 0 else 3) for i, table in enumerate(tables)]
+    parts.append("## Provenance\n")
+    parts += [provenance(run, points[run.name]) for run in runs]
+    return "\n".join(parts)
