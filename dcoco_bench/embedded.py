@@ -125,3 +125,17 @@ def _move_in(model: Path, folder: Path) -> None:
             if folder.exists():
                 folder.rename(Path(tempfile.mkdtemp(dir=model.parent)) / "old")
     raise UserError(f"cannot write {str(folder)!r}: something else keeps changing it; remove it and try again")
+
+
+def main() -> int:
+    """`python -m dcoco_bench.embedded`: prepares the model and prints its folder."""
+    try:
+        print(prepare())
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
