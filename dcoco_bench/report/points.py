@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -114,8 +113,16 @@ class Point:
 
 
 def hardware(log: CellLog) -> str:
-    """What makes times comparable, as one string."""
-    return json.dumps(log.record.provenance.get("hardware"), sort_keys=True, default=str)
+    """What makes times comparable: the GPUs, or else the CPU, and how much of it was used. Empty where not recorded."""
+    machine = log.record.provenance.get("machine") or {}
+    torch = log.record.provenance.get("torch") or {}
+    gpus = [str(gpu.get("name")) for gpu in torch.get("gpus") or []]
+    parts = [*gpus, *(str(machine[key]) for key in ("cpu", "architecture") if machine.get(key))]
+    if machine.get("cpus_usable"):
+        parts.append(f"{machine['cpus_usable']} CPUs")
+    if torch.get("threads"):
+        parts.append(f"{torch['threads']} threads")
+    return ", ".join(parts)
 
 
 def points_of(run: Run) -> list[Point]:

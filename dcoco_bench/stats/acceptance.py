@@ -81,7 +81,7 @@ def acceptance(requests: Sequence[RequestRecord] | RequestTable) -> Acceptance:
 
     own_rounds = table.per_request(np.ones_like(rounds.drafted))
     with_rounds = own_rounds > 0
-    own_raw = 1 + table.per_request(rounds.accepted)[with_rounds] / own_rounds[with_rounds]
+    own_raw = (own_rounds + table.per_request(rounds.accepted))[with_rounds] / own_rounds[with_rounds]
     own = table.per_request(rounds.delivered)[with_rounds] / own_rounds[with_rounds]
     return Acceptance(
         requests=int(table.known.sum()),
@@ -93,7 +93,7 @@ def acceptance(requests: Sequence[RequestRecord] | RequestTable) -> Acceptance:
         accepted=int(accepted.sum()),
         delivered=int(delivered.sum()),
         tau=_ratio(int(delivered.sum()), total),
-        tau_raw=1 + int(accepted.sum()) / total if total else None,
+        tau_raw=_ratio(int(accepted.sum()) + total, total),
         tau_request=float(own.mean()) if len(own) else None,
         tau_request_raw=float(own_raw.mean()) if len(own) else None,
         acceptance_rate=_ratio(int(accepted.sum()), int(drafted.sum())),
