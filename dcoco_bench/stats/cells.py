@@ -50,7 +50,11 @@ class CellLog:
     @cached_property
     def broken(self) -> list[str]:
         """Broken identities of the log (`measurement.md` section 4)."""
-        return broken_identities(self.requests, self.acceptance, counters=self.record.counters)
+        k = self.record.effective.get("draft_tokens")
+        drafted = k if isinstance(k, int) and not self.acceptance.by_construction else None
+        # After a resume the counters cover the last segment only and cannot be held against all requests.
+        counters = self.record.counters if len(self.record.walls) < 2 else None
+        return broken_identities(self.requests, self.acceptance, drafted, counters)
 
     @cached_property
     def answered(self) -> int:
