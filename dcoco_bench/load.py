@@ -37,7 +37,7 @@ class Settings:
     concurrency: int
     max_tokens: int
     max_context: int
-    sampling: Sampling = Sampling()
+    sampling: Sampling
     seed: int = 0
     segment: int = 0
 

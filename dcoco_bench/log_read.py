@@ -23,6 +23,8 @@ class RequestLog:
 
     records: list[RequestRecord] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    walls: dict[int, float] = field(default_factory=dict)  # segment -> end of its last request, left-out lines included
+    failures: dict[int, int] = field(default_factory=dict)  # place of a prompt -> its failed requests so far
 
 
 @dataclass
@@ -126,6 +128,10 @@ def read_requests(file: Path) -> RequestLog:
             ) from None
     if torn:
         log.problems.append(f"{file}: the last line is torn ({len(torn)} bytes, the writer was killed); left out")
+    for r in log.records:
+        log.walls[r.segment] = max(r.end, log.walls.get(r.segment, 0.0))
+        if r.finish_reason == "error":
+            log.failures[r.index] = log.failures.get(r.index, 0) + 1
     standing = current(log.records)
     if len(standing) < len(log.records):
         left_out = len(log.records) - len(standing)

@@ -8,7 +8,7 @@ import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -57,6 +57,11 @@ class MethodEntry:
         if isinstance(module, Method):
             module = sys.modules[type(module).__module__]
         return Path(module.__file__).parent if module.__file__ else None
+
+    def checkpoints(self) -> list[str]:
+        """Labels of the backbones that it has a checkpoint for."""
+        found = self.folder.glob("checkpoints/*/config.json") if self.folder else ()
+        return sorted(file.parent.name for file in found)
 
     def own_checkpoint(self, backbone: str) -> Path | None:
         """`checkpoints/<backbone>/` beside the method, where there is one."""
@@ -125,7 +130,7 @@ def _built_in() -> Iterator[MethodEntry]:
     for info in pkgutil.iter_modules(package.__path__):
         if info.ispkg:
             name = f"{METHODS_PACKAGE}.{info.name}"
-            yield MethodEntry(info.name, "built in", lambda name=name: importlib.import_module(name))
+            yield MethodEntry(info.name, "built in", partial(importlib.import_module, name))
 
 
 def _other_packages() -> Iterator[MethodEntry]:
@@ -135,7 +140,7 @@ def _other_packages() -> Iterator[MethodEntry]:
 
 def _plugins(folder: Path | None) -> Iterator[MethodEntry]:
     for init in sorted(folder.glob("*/__init__.py")) if folder else ():
-        yield MethodEntry(init.parent.name, f"plug-in folder {init.parent.parent.name}", lambda i=init: _import(i))
+        yield MethodEntry(init.parent.name, f"plug-in folder {init.parent.parent.name}", partial(_import, init))
 
 
 def _import(init: Path) -> ModuleType:

@@ -64,7 +64,7 @@ class Engine(Protocol):
         """Output tokens delivered so far by requests still in flight (for progress only)."""
 
     def counters(self) -> dict[str, float]:
-        """Cumulative raw counters: seconds per phase (`prefill_s`, `draft_s`, `head_s`, `verify_s`, `other_s`), `steps`, …"""
+        """Cumulative: seconds by phase (`prefill_s`, `draft_s`, `head_s`, `verify_s`, `other_s`), `steps`, …"""
 
     def effective_config(self) -> dict[str, object]:
         """What really runs: dtype, threads, block size, draft tokens N, layout, checkpoint hash, …"""

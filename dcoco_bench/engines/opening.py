@@ -46,6 +46,7 @@ class EngineKind:
     needs_weights: bool  # False: neither target nor draft checkpoint is loaded
     num_prompts: int | None  # default of a run; None = the whole suite
     max_tokens: int  # default of a run
+    keep_open: int  # engines that may be open at once
     tokenizer: Callable[[Backbone], Any]
     dtype: Callable[[], str]  # what `--dtype auto` means on this machine
 
@@ -87,6 +88,7 @@ _KINDS = (
         needs_weights=True,
         num_prompts=32,
         max_tokens=128,
+        keep_open=16,
         tokenizer=load_tokenizer,
         dtype=_torch_dtype,
     ),
@@ -99,6 +101,7 @@ _KINDS = (
         needs_weights=False,
         num_prompts=32,
         max_tokens=128,
+        keep_open=16,
         tokenizer=_replay_tokenizer,
         dtype=lambda: "float32",
     ),
@@ -111,6 +114,7 @@ _KINDS = (
         needs_weights=True,
         num_prompts=None,
         max_tokens=2048,
+        keep_open=1,
         tokenizer=load_tokenizer,
         dtype=lambda: "bfloat16",
     ),

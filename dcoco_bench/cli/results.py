@@ -1,0 +1,51 @@
+"""`dcoco-bench report` and `dcoco-bench doctor`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+RESULTS, REPORTS = Path("results"), Path("reports")
+
+
+def register(app: typer.Typer) -> None:
+    app.command("report")(report)
+    app.command("doctor")(doctor)
+
+
+def report(
+    runs: Annotated[list[str] | None, typer.Argument(help="Run folders or names. Default: the latest run.")] = None,
+    result_dir: Annotated[Path, typer.Option(help="Folder of all runs.")] = RESULTS,
+    out: Annotated[Path | None, typer.Option(help="Where to write. Default reports/<run>.")] = None,
+) -> int:
+    """Write tables with intervals from logs: Markdown and CSV. Needs no engine and no model."""
+    from dcoco_bench.log_read import latest_run
+
+    folders = [_folder(name, result_dir) for name in runs or []] or [latest_run(result_dir)]
+    write_report(folders, out or REPORTS / "+".join(folder.name for folder in folders))
+    return 0
+
+
+def write_report(folders: list[Path], out: Path) -> None:
+    from dcoco_bench.report.command import report as make
+
+    made = make(folders, out)
+    for warning in made.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    print(f"report: {made.markdown}")
+
+
+def _folder(name: str, result_dir: Path) -> Path:
+    """A path as given, else a run's name in the result folder."""
+    path = Path(name).expanduser()
+    return path if path.exists() or not (result_dir / name).is_dir() else result_dir / name
+
+
+def doctor() -> int:
+    """What this machine can run, what is missing, and how to get it."""
+    from dcoco_bench.doctor import run_doctor
+
+    return run_doctor()
