@@ -1,0 +1,65 @@
+"""What a method trains: the block backbone, its head if any, and a loss over teacher batches."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from dcoco_bench.drafting.backbone import BlockBackbone
+from dcoco_bench.drafting.config import DraftConfig
+from dcoco_bench.drafting.vocabulary import Vocabulary
+from dcoco_bench.training.batches import Batch
+from dcoco_bench.training.blocks import block_hidden
+
+
+class Tables(NamedTuple):
+    """The target's frozen tables."""
+
+    embedding: Tensor  # [V, d]
+    head: Tensor  # [V, d]
+
+
+class Loss(NamedTuple):
+    value: Tensor  # scalar
+    parts: dict[str, float]  # named parts and training metrics, for the log
+
+
+class Objective(nn.Module, ABC):
+    """Subclasses add their head's parameters and say how logits become a loss and a draft."""
+
+    def __init__(self, backbone: BlockBackbone, tables: Tables, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self.backbone, self.vocabulary = backbone, vocabulary
+        self.config: DraftConfig = backbone.config
+        self.register_buffer("embedding", tables.embedding, persistent=False)
+        self.register_buffer("head_rows", tables.head[vocabulary.kept].contiguous(), persistent=False)
+        self.embedding: Tensor
+        self.head_rows: Tensor
+
+    def slot_hidden(self, batch: Batch) -> Tensor:
+        """Final-norm hidden states that predict slots 1..N, [B, n, N, d]."""
+        mask = self.embedding[self.config.mask_token_id]
+        shape = (*batch.anchors.shape, self.config.block_size - 1, -1)
+        block = torch.cat([self.embedding[batch.anchor_ids][:, :, None], mask.expand(shape)], dim=2)
+        hidden = block_hidden(self.backbone, batch.features, batch.anchors, block)
+        return hidden[:, :, self.config.layout.offsets(self.config.block_size)]
+
+    def unary_logits(self, hidden: Tensor) -> Tensor:
+        """[..., d] -> [..., V']."""
+        return hidden @ self.head_rows.T
+
+    @abstractmethod
+    def loss(self, batch: Batch, progress: float) -> Loss:
+        """`progress` in 0..1 is the share of the training budget spent."""
+
+    @abstractmethod
+    def draft(self, batch: Batch) -> Tensor:
+        """Greedy draft tokens as served, target ids [B, n, N]."""
+
+
+def slot_weights(slots: int, decay: float, device: torch.device) -> Tensor:
+    """w_i = exp(-(i-1)/decay), i = 1..N: verification stops at the first refusal, so early slots pay most."""
+    return torch.exp(-torch.arange(slots, device=device) / decay)
