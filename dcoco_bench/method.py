@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dcoco_bench.errors import UserError, nearest
 
 if TYPE_CHECKING:
+    from dcoco_bench.drafting.backbone import BlockBackbone
     from dcoco_bench.drafting.drafter import Drafter
+    from dcoco_bench.drafting.vocabulary import Vocabulary
+    from dcoco_bench.training.objective import Objective, Tables
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,8 @@ class Method(ABC):
         Raises UserError when the checkpoint does not fit the target.
         """
 
-    def trainable(self, *args: Any, **kwargs: Any) -> Any:
-        """The module and loss to train, for methods that `train` supports."""
+    def objective(self, backbone: BlockBackbone, tables: Tables, vocabulary: Vocabulary) -> Objective:
+        """What `train` optimises: the backbone, the method's head, its loss. Raises UserError where there is none."""
         raise UserError(f"method {self.name!r} has nothing to train; choose one that drafts")
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from dcoco_bench.drafting.backbone import BlockBackbone
 from dcoco_bench.drafting.config import DraftConfig
@@ -48,8 +49,11 @@ class Objective(nn.Module, ABC):
         return hidden[:, :, self.config.layout.offsets(self.config.block_size)]
 
     def unary_logits(self, hidden: Tensor) -> Tensor:
-        """[..., d] -> [..., V']."""
-        return hidden @ self.head_rows.T
+        """[..., d] -> [..., V'].
+
+        One product over all slots: a strided [B, n, N, d] would be multiplied block by block, several times slower.
+        """
+        return linear(hidden.flatten(0, -2).contiguous(), self.head_rows).unflatten(0, hidden.shape[:-1])
 
     @abstractmethod
     def loss(self, batch: Batch, progress: float) -> Loss:

@@ -42,6 +42,7 @@ class TorchEngine:
         record_candidates: bool = False,
     ) -> None:
         self.target, self.drafter, self.stop_ids = target, drafter, stop_ids
+        target.taps = drafter.taps if drafter else ()
         self.max_context = max_context
         self.record = record_candidates
         self.slots = drafter.slots if drafter else 0
@@ -78,7 +79,6 @@ class TorchEngine:
     def poll(self) -> list[Finished]:
         """Prefill what waits, then one round for every stream."""
         self.clock.start()
-        self.target.tap(self.drafter.taps if self.drafter else ())
         done: list[Finished] = []
         while self.waiting and len(self.streams) < self.rows:
             self._prefill(self.waiting.popleft())
@@ -192,7 +192,7 @@ class TorchEngine:
             "device": str(self.target.device),
             "threads": torch.get_num_threads(),
             "max_context": self.max_context,
-            "drafter": self.drafter.effective_config() if self.drafter else None,
+            **(self.drafter.effective_config() if self.drafter else {}),
         }
 
     def close(self) -> None:

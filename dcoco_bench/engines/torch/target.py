@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -10,7 +12,7 @@ from transformers import AttentionInterface, AutoModelForCausalLM, Cache, PreTra
 
 from dcoco_bench.drafting.attention import attend, visible
 from dcoco_bench.drafting.kv import RaggedKV, Window
-from dcoco_bench.engines.torch.packing import pack_linears, packing_helps
+from dcoco_bench.drafting.packing import pack_linears, packing_helps
 
 FINAL = -1  # a tap on the final-norm output (what the LM head reads) instead of a layer's output
 
@@ -48,48 +50,74 @@ class Pass(NamedTuple):
     features: Tensor | None  # [B, S, taps*d], in tap order
 
 
+def prepare(model: PreTrainedModel) -> PreTrainedModel:
+    """Set a model up for `Target`: our attention over ragged rows, packed weights where they help. Its code stays as it is."""
+    model.eval().set_attn_implementation("dcoco_bench_ragged")
+    if packing_helps(model.dtype, model.device):
+        pack_linears(model)
+    return model
+
+
+def load_model(source: str, dtype: torch.dtype, device: torch.device, *, trust_remote_code: bool = False) -> PreTrainedModel:
+    """Weights from a local folder or the hub, prepared. Raises OSError or ValueError as transformers does."""
+    model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, trust_remote_code=trust_remote_code)
+    return prepare(model.to(device))
+
+
 class Target:
-    """Owns the model and the streams' target caches.
+    """A prepared model with the caches of one engine's streams; several targets may share a model.
 
     `taps` are decoder-layer numbers (0-based; the raw residual stream after that layer) or FINAL.
     """
 
     def __init__(self, model: PreTrainedModel, taps: tuple[int, ...] = ()) -> None:
-        self.model = model.eval()
+        self.model = model
         self.config = model.config
         self.device = model.device
         self.dtype: torch.dtype = model.dtype
-        model.set_attn_implementation("dcoco_bench_ragged")
         self.groups = self.config.num_attention_heads // self.config.num_key_value_heads
         self.head_dim: int = getattr(self.config, "head_dim", None) or (
             self.config.hidden_size // self.config.num_attention_heads
         )
-        if packing_helps(self.dtype, self.device):
-            pack_linears(model)
-        self.taps: tuple[int, ...] = ()
-        self._tapped: dict[int, Tensor] = {}
-        self._hooks: list[Any] = []
-        self.tap(taps)
-
-    @classmethod
-    def load(cls, path: str, dtype: torch.dtype, device: torch.device, *, trust_remote_code: bool = False) -> Target:
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, trust_remote_code=trust_remote_code)
-        return cls(model.to(device))
-
-    def tap(self, taps: tuple[int, ...]) -> None:
-        """Choose which hidden states `forward` returns as features."""
-        for hook in self._hooks:
-            hook.remove()
-        decoder = self.model.get_decoder()
-        modules = {tap: decoder.norm if tap == FINAL else decoder.layers[tap] for tap in taps}
-        self._hooks = [module.register_forward_hook(self._keep(tap)) for tap, module in modules.items()]
         self.taps = taps
 
-    def _keep(self, tap: int) -> Any:
-        def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:
-            self._tapped[tap] = output[0] if isinstance(output, tuple) else output
+    @property
+    def embedding(self) -> Tensor:
+        """[V, d], shared with every drafter."""
+        return self.model.get_input_embeddings().weight.detach()
 
-        return hook
+    @property
+    def head(self) -> Tensor:
+        """[V, d]."""
+        return self.model.get_output_embeddings().weight.detach()
+
+    @property
+    def shape(self) -> dict[str, int]:
+        """What a draft checkpoint must match."""
+        return {
+            "hidden_size": self.config.hidden_size,
+            "vocab_size": self.config.vocab_size,
+            "layers": self.config.num_hidden_layers,
+        }
+
+    @contextmanager
+    def _tapping(self) -> Iterator[dict[int, Tensor]]:
+        """Collect the tapped states of one pass; hooks live no longer, since other targets share the model."""
+        decoder, found = self.model.get_decoder(), {}
+
+        def keep(tap: int) -> Callable[..., None]:
+            def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:
+                found[tap] = output[0] if isinstance(output, tuple) else output
+
+            return hook
+
+        modules = {tap: decoder.norm if tap == FINAL else decoder.layers[tap] for tap in self.taps}
+        hooks = [module.register_forward_hook(keep(tap)) for tap, module in modules.items()]
+        try:
+            yield found
+        finally:
+            for hook in hooks:
+                hook.remove()
 
     def allocate(self, rows: int, capacity: int) -> None:
         """Room for `rows` streams of `capacity` positions each; drops what was cached."""
@@ -108,16 +136,16 @@ class Target:
         """Run ids [B, S] of rows lo..lo+B-1 at positions starts[b].. ; logits of the last `keep` tokens (0 = all)."""
         window = Window.at(lo, starts, ids.shape[1])
         self._cache.window = window
-        out = self.model(
-            input_ids=ids,
-            attention_mask=visible(window.positions, window.span, self.groups, self.dtype),
-            position_ids=window.positions,
-            past_key_values=self._cache,
-            use_cache=True,
-            logits_to_keep=keep,
-        )
-        features = torch.cat([self._tapped[tap] for tap in self.taps], dim=-1) if self.taps else None
-        self._tapped.clear()
+        with self._tapping() as tapped:
+            out = self.model(
+                input_ids=ids,
+                attention_mask=visible(window.positions, window.span, self.groups, self.dtype),
+                position_ids=window.positions,
+                past_key_values=self._cache,
+                use_cache=True,
+                logits_to_keep=keep,
+            )
+        features = torch.cat([tapped[tap] for tap in self.taps], dim=-1) if self.taps else None
         return Pass(out.logits, features)
 
     def move_row(self, source: int, target: int, length: int) -> None:
