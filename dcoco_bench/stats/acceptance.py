@@ -66,7 +66,7 @@ class Acceptance:
         gap = self.trim_gap
         if gap is None or gap <= TRIM_TOLERANCE:
             return None
-        return f"raw τ {self.tau_raw:.3f} is {gap:.1%} above delivered τ {self.tau:.3f} (drafts accepted past the end)"
+        return f"raw τ {self.tau_raw:.3f}, {gap:.1%} above delivered {self.tau:.3f}"
 
 
 def acceptance(requests: Sequence[RequestRecord] | RequestTable) -> Acceptance:

@@ -227,3 +227,15 @@ def test_few_prompts_say_why_there_is_no_interval(write_test_run, tmp_path):
     assert row["speedup_lo"] == ""
     assert "no interval: 3 prompts" in row["notes"]
     assert "no interval: 3 prompts" in made.markdown.read_text(encoding="utf-8")
+
+
+def test_summary_table_holds_the_headline_and_the_cost(write_test_run):
+    def fail(cell, requests, record):
+        if (cell.method, cell.concurrency) == ("dflash", 4):
+            record.update(status="failed", error="the engine died")
+
+    console = Console(record=True, width=100)
+    console.print(summary_table(read_run(write_test_run(BASIC, edit=fail))))
+    text = console.export_text()
+    for word in ("TPS/stream", "speed-up", "Cost of a round", "verify ms", "gsm8k dflash c=4: failed: the engine died"):
+        assert word in text
