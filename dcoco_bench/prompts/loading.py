@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 from dcoco_bench.errors import UserError
@@ -65,7 +64,6 @@ def _whole_suite(suite: Suite, folder: Path | None, extra_dirs: Sequence[Path]) 
     )
 
 
-@cache
 def _from_hub(suite: Suite, hub: HubForm) -> tuple[Prompt, ...]:
     found = tuple(prompts_of(suite, hub_rows(hub), {}))
     if not found:
