@@ -102,15 +102,15 @@ class Matrix(Frozen):
 
     def cells(self) -> list[Cell]:
         """Ordered so that an engine is opened once per (backbone, method) and cells to compare are close in time."""
-        shared = dict(
-            engine=self.engine,
-            turns=self.turns,
-            num_prompts=self.num_prompts,
-            max_tokens=self.max_tokens,
-            dtype=self.dtype,
-            record_candidates=self.record_candidates,
-            engine_args=self.engine_args,
-        )
+        shared = {
+            "engine": self.engine,
+            "turns": self.turns,
+            "num_prompts": self.num_prompts,
+            "max_tokens": self.max_tokens,
+            "dtype": self.dtype,
+            "record_candidates": self.record_candidates,
+            "engine_args": self.engine_args,
+        }
         axes = product(
             self.backbones, self.suites, self.thinking, self.concurrency, self.samplings, self.seeds, self.methods
         )

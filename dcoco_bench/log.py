@@ -1,4 +1,4 @@
-"""The log: one append-only JSON line per request, one `cell.json` per finished cell. Everything downstream reads only this.
+"""The log: one append-only JSON line per request, one `cell.json` per finished cell. All downstream reads only this.
 
     <run>/run.json                     the matrix, the command, provenance
     <run>/cells/<id>/requests.jsonl    RequestRecord lines, in order of finishing

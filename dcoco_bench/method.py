@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dcoco_bench.drafting.drafter import Drafter
     from dcoco_bench.drafting.vocabulary import Vocabulary
     from dcoco_bench.training.objective import Objective, Tables
+    from dcoco_bench.training.scaling import FeatureScale
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,9 @@ class Method(ABC):
         Raises UserError when the checkpoint does not fit the target.
         """
 
-    def objective(self, backbone: BlockBackbone, tables: Tables, vocabulary: Vocabulary) -> Objective:
+    def objective(
+        self, backbone: BlockBackbone, tables: Tables, vocabulary: Vocabulary, scale: FeatureScale
+    ) -> Objective:
         """What `train` optimises: the backbone, the method's head, its loss. Raises UserError where there is none."""
         raise UserError(f"method {self.name!r} has nothing to train; choose one that drafts")
 
@@ -73,7 +76,9 @@ class MethodSpec:
         values = {key: param.default for key, param in known.items()}
         for key, text in self.params:
             if key not in known:
-                raise UserError(f"method {self.name!r} has no parameter {key!r}; {nearest(key, list(known) or ['none'])}")
+                raise UserError(
+                    f"method {self.name!r} has no parameter {key!r}; {nearest(key, list(known) or ['none'])}"
+                )
             try:
                 values[key] = known[key].parse(text)
             except ValueError as error:

@@ -1,1 +1,1 @@
-"""The methods: one folder each, with all about it. Installs as `dcoco_bench.methods`."""
+"""Methods, one folder each. Installed as `dcoco_bench.methods`."""

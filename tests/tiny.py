@@ -14,20 +14,20 @@ from dcoco_bench.drafting.layout import Layout
 from dcoco_bench.engines.torch.target import prepare
 
 VOCAB, HIDDEN, LAYERS = 61, 32, 4
-_SHAPE = dict(
-    vocab_size=VOCAB,
-    hidden_size=HIDDEN,
-    intermediate_size=48,
-    num_hidden_layers=LAYERS,
-    num_attention_heads=4,
-    num_key_value_heads=2,
-    max_position_embeddings=256,
-    tie_word_embeddings=True,
-    eos_token_id=0,
-    bos_token_id=1,
-    pad_token_id=0,
-    initializer_range=0.3,  # wide enough that greedy choices are not near-ties
-)
+_SHAPE = {
+    "vocab_size": VOCAB,
+    "hidden_size": HIDDEN,
+    "intermediate_size": 48,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 256,
+    "tie_word_embeddings": True,
+    "eos_token_id": 0,
+    "bos_token_id": 1,
+    "pad_token_id": 0,
+    "initializer_range": 0.3,  # wide enough that greedy choices are not near-ties
+}
 CONFIGS = {
     "llama": LlamaConfig(**_SHAPE),
     "qwen3": Qwen3Config(head_dim=12, **_SHAPE),
@@ -46,21 +46,21 @@ def target_model(kind: str = "llama", seed: int = 0) -> PreTrainedModel:
 
 
 def draft_config(layout: Layout = Layout.FILL_IN, **changes: object) -> DraftConfig:
-    values: dict[str, object] = dict(
-        hidden_size=HIDDEN,
-        intermediate_size=40,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=8,
-        max_position_embeddings=512,
-        vocab_size=VOCAB,
-        block_size=6,
-        mask_token_id=2,
-        target_layer_ids=(0, 2),
-        num_target_layers=LAYERS,
-        layout=layout,
-    )
+    values: dict[str, object] = {
+        "hidden_size": HIDDEN,
+        "intermediate_size": 40,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "max_position_embeddings": 512,
+        "vocab_size": VOCAB,
+        "block_size": 6,
+        "mask_token_id": 2,
+        "target_layer_ids": (0, 2),
+        "num_target_layers": LAYERS,
+        "layout": layout,
+    }
     return DraftConfig.model_validate(values | changes)
 
 

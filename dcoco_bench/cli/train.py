@@ -1,9 +1,90 @@
-"""`dcoco-bench generate` and `dcoco-bench train`: added by `dcoco_bench.training.command`, imported when called."""
+"""`dcoco-bench generate` and `dcoco-bench train`."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
+
+from dcoco_bench.errors import UserError
 
 
 def register(app: typer.Typer) -> None:
-    """Nothing yet: the commands come with the training package."""
+    app.command("generate")(generate)
+    app.command("train")(train)
+
+
+def generate(
+    prompts: Annotated[Path, typer.Option(help='Rows {"prompt", "domain"}, .jsonl or .jsonl.gz.')],
+    out: Annotated[Path, typer.Option(help="Teacher data folder; an existing one is continued.")],
+    backbone: Annotated[str, typer.Option(help="The target that answers.")] = "smollm2-135m",
+    count: Annotated[int, typer.Option(help="Answers to have in the end.")] = 1000,
+    conc: Annotated[int, typer.Option("--conc", "--max-concurrency", help="Streams.")] = 64,
+    max_tokens: Annotated[int, typer.Option(help="Per answer.")] = 192,
+    max_prompt: Annotated[int, typer.Option(help="Longer prompts (tokens) are left out.")] = 320,
+    taps: Annotated[str | None, typer.Option(help="Target layers to record, e.g. 1,8,15,22,28.")] = None,
+) -> None:
+    """The target answers training prompts greedily; its features are kept for `train`."""
+    from dcoco_bench.training.command import GenerateRequest, run_generate
+
+    layers = None
+    if taps is not None:
+        try:
+            layers = tuple(int(t) for t in taps.split(","))
+        except ValueError:
+            raise UserError(f"--taps {taps}: not whole numbers; write e.g. --taps 1,8,15,22,28") from None
+    run_generate(GenerateRequest(prompts, out, backbone, count, conc, max_tokens, max_prompt, layers), _say)
+
+
+def train(
+    method: Annotated[str, typer.Option(help="The method to train.")],
+    teacher: Annotated[Path, typer.Option(help="Folder written by `generate`.")],
+    out: Annotated[Path, typer.Option(help="Checkpoint, curve and resumable state.")],
+    backbone: Annotated[str, typer.Option(help="The target.")] = "smollm2-135m",
+    minutes: Annotated[float | None, typer.Option(help="Wall-clock budget.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Step budget.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    start: Annotated[Path | None, typer.Option("--from", help="Start from this draft checkpoint.")] = None,
+    layers: Annotated[int, typer.Option(help="Draft layers.")] = 2,
+    block_size: Annotated[int, typer.Option(help="Inputs of a block, Q.")] = 8,
+    layout: Annotated[str, typer.Option(help="fill-in or anchor-first.")] = "fill-in",
+    vocab: Annotated[int, typer.Option(help="Draft vocabulary: the target's most used tokens.")] = 8192,
+    optimizer: Annotated[str, typer.Option(help="muon or adamw.")] = "muon",
+    lr: Annotated[float, typer.Option(help="AdamW's peak.")] = 1e-3,
+    matrix_lr: Annotated[float, typer.Option(help="Muon's peak.")] = 4e-3,
+    sequences: Annotated[int, typer.Option(help="Answers a step.")] = 16,
+    anchors: Annotated[int, typer.Option(help="Blocks an answer.")] = 48,
+    seed: Annotated[int, typer.Option()] = 42,
+) -> None:
+    """Train a method's drafter on teacher data, within a budget of steps or minutes."""
+    from dcoco_bench.drafting.layout import Layout
+    from dcoco_bench.machine import default_device, fast_dtype
+    from dcoco_bench.training.command import TrainRequest, run_train
+    from dcoco_bench.training.setup import DraftShape
+    from dcoco_bench.training.trainer import Settings
+
+    if layout not in list(Layout):
+        raise UserError(f"--layout {layout}: unknown; say fill-in or anchor-first")
+    if optimizer not in ("muon", "adamw"):
+        raise UserError(f"--optimizer {optimizer}: unknown; say muon or adamw")
+    for flag, value in (("--layers", layers), ("--vocab", vocab), ("--sequences", sequences), ("--anchors", anchors)):
+        if value < 1:
+            raise UserError(f"{flag} {value}: must be at least 1")
+    settings = Settings(
+        steps=steps,
+        seconds=None if minutes is None else minutes * 60,
+        sequences=sequences,
+        anchors=anchors,
+        lr=lr,
+        matrix_lr=matrix_lr,
+        optimizer=optimizer,
+        seed=seed,
+        bf16=fast_dtype(default_device()) == "bfloat16",
+    )
+    shape = DraftShape(layers, block_size, Layout(layout), vocab)
+    run_train(TrainRequest(method, teacher, out, settings, shape, backbone, start, resume), _say)
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)

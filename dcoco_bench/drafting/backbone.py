@@ -1,4 +1,4 @@
-"""The block drafter's network: a Qwen3-style decoder whose attention reads target features and the block (methods.md 1).
+"""The block drafter's network: a Qwen3-style decoder that attends to target features and to its block (methods.md 1).
 
 Module names give exactly the published checkpoint's tensor names.
 """
@@ -41,7 +41,7 @@ class Attention(nn.Module):
         return rotate(self.q_norm(split), rotation)
 
     def keys_values(self, source: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
-        """source [..., S, d]: context vectors as they are, or normed block states -> 2 x [..., kv_heads, S, head_dim]."""
+        """source [..., S, d] (context vectors, or normed block states) -> 2 x [..., kv_heads, S, head_dim]."""
         keys = self.k_proj(source).unflatten(-1, (self.kv_heads, self.head_dim)).transpose(-3, -2)
         values = self.v_proj(source).unflatten(-1, (self.kv_heads, self.head_dim)).transpose(-3, -2)
         return rotate(self.k_norm(keys), rotation), values

@@ -1,9 +1,9 @@
 """Draft checkpoints on disk, in vLLM's `method: dflash` form.
 
-    config.json                the shape, the layout flag (DraftConfig)
-    model.safetensors          the backbone, bfloat16; `d2t` where the vocabulary is pruned
-    lm_head.safetensors        the pruned LM head's rows. Derivable from the target, so it may be left out of a
-                               repository; vLLM reads it because its weight glob takes every *.safetensors
+config.json                the shape, the layout flag (DraftConfig)
+model.safetensors          the backbone, bfloat16; `d2t` where the vocabulary is pruned
+lm_head.safetensors        the pruned LM head's rows. Derivable from the target, so it may be left out of a
+                           repository; vLLM reads it because its weight glob takes every *.safetensors
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def load(folder: Path, layout: Layout | None = None) -> tuple[BlockBackbone, Voc
     if missing or misfits:
         problems = [*(f"{name} is missing" for name in missing), *misfits]
         more = f" and {len(problems) - 4} more" if len(problems) > 4 else ""
-        raise UserError(f"draft checkpoint {folder}: {'; '.join(problems[:4])}{more}; the weights are not of this config")
+        raise UserError(
+            f"draft checkpoint {folder}: {'; '.join(problems[:4])}{more}; the weights are not of this config"
+        )
     backbone.load_state_dict({name: tensors[name].float() for name in wanted})
     return backbone.eval(), _vocabulary(folder, config, tensors)
 

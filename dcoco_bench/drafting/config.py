@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from dcoco_bench.drafting.layout import Layout
 from dcoco_bench.errors import UserError
 
-OURS = "dcoco_bench"  # our own top-level key: layout (vLLM's dflash speculator refuses it inside dflash_config), method, head
+OURS = "dcoco_bench"  # our own top-level key; vLLM's dflash speculator refuses a layout flag inside dflash_config
 
 
 class DraftConfig(BaseModel):
@@ -106,8 +106,8 @@ class DraftConfig(BaseModel):
         layout = declared or layout
         if layout is None:
             raise UserError(
-                f"{path} has no layout flag (dcoco_bench.layout, sample_from_anchor or shift_label), and a guess would draft "
-                "at about 1 % acceptance; say layout=fill-in (z-lab DFlash) or layout=anchor-first (DeepSpec, Domino)"
+                f"{path} has no layout flag (dcoco_bench.layout, sample_from_anchor or shift_label), and a wrong guess "
+                "accepts about 1 %; say layout=fill-in (z-lab DFlash) or layout=anchor-first (DeepSpec, Domino)"
             )
         rope = raw.get("rope_parameters") or {}
         merged = {**nested, **raw, "layout": layout, "method": raw.get(OURS, {}).get("method", "dflash")}
@@ -129,7 +129,7 @@ def _declared_layout(raw: dict[str, Any], nested: dict[str, Any]) -> Layout | No
             return Layout(said)
         except ValueError:
             raise UserError(
-                f"layout {said!r} in a draft's config.json is unknown; write 'fill-in' or 'anchor-first'"
+                f"layout {said!r} in a draft's config.json is unknown; write fill-in or anchor-first"
             ) from None
     for source in (raw, nested):
         for flag in ("sample_from_anchor", "shift_label"):

@@ -21,7 +21,7 @@ Lap = Callable[[str], None]  # credits the time since the last lap to a phase: "
 
 
 class Drafter(ABC):
-    """Proposes `slots` tokens a round from the target's features; sees all the target has processed, plus the anchor."""
+    """Proposes `slots` tokens a round from the target's features of all it has processed, plus the anchor."""
 
     slots: int  # N, draft tokens per round
     taps: tuple[int, ...]  # target layers whose outputs it reads

@@ -27,7 +27,14 @@ class RaggedKV:
     """Keys and values of `layers` layers, each [rows, kv_heads, capacity, head_dim]."""
 
     def __init__(
-        self, layers: int, rows: int, kv_heads: int, capacity: int, head_dim: int, dtype: torch.dtype, device: torch.device
+        self,
+        layers: int,
+        rows: int,
+        kv_heads: int,
+        capacity: int,
+        head_dim: int,
+        dtype: torch.dtype,
+        device: torch.device,
     ) -> None:
         shape = (rows, kv_heads, capacity, head_dim)
         self.keys = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(layers)]
@@ -35,7 +42,7 @@ class RaggedKV:
         self.capacity = capacity
 
     def write(self, layer: int, window: Window, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Store new keys/values [B, kv_heads, width, head_dim]; return views of all visible ones [B, kv_heads, span, head_dim]."""
+        """Store new keys/values [B, kv_heads, width, head_dim]; views of all visible [B, kv_heads, span, head_dim]."""
         stored_k, stored_v = self.keys[layer], self.values[layer]
         if window.hi - window.lo == 1:  # one row: a plain slice copy is several times cheaper than a scatter
             first = int(window.positions[0, 0])

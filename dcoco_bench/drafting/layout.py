@@ -1,4 +1,4 @@
-"""The two block layouts: which offset of the block predicts which slot. Always explicit, never inferred (methods.md 0)."""
+"""The two block layouts: which block offset predicts which slot. Always explicit, never inferred (methods.md 0)."""
 
 from __future__ import annotations
 

@@ -24,7 +24,11 @@ def pack_linears(model: nn.Module) -> int:
     """
     count = 0
     for module in model.modules():
-        if not isinstance(module, nn.Linear) or module.weight.device.type != "cpu" or module.weight.dtype != torch.float32:
+        if (
+            not isinstance(module, nn.Linear)
+            or module.weight.device.type != "cpu"
+            or module.weight.dtype != torch.float32
+        ):
             continue
         packed = torch.ops.mkldnn._reorder_linear_weight(module.weight.detach(), ROWS_HINT)
         bias = None if module.bias is None else module.bias.detach()

@@ -44,7 +44,7 @@ def draw(probs: Tensor, uniform: Tensor) -> Tensor:
 
 
 def uniforms(generators: list[Generator], width: int, device: torch.device) -> Tensor:
-    """[B, width] numbers in [0, 1), each row from its own stream, so a request's draws do not depend on its neighbours."""
+    """[B, width] numbers in [0, 1); each row has its own stream, so neighbours do not change a request's draws."""
     return torch.stack([torch.rand(width, generator=g, dtype=torch.float64) for g in generators]).to(device)
 
 

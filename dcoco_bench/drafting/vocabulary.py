@@ -23,7 +23,9 @@ class Vocabulary:
         return cls(torch.arange(target_size), target_size)
 
     @classmethod
-    def most_frequent(cls, answers: Iterable[list[int]], size: int, target_size: int, always: Iterable[int]) -> Vocabulary:
+    def most_frequent(
+        cls, answers: Iterable[list[int]], size: int, target_size: int, always: Iterable[int]
+    ) -> Vocabulary:
         """The `size` tokens that answers use most (ties to the lower id); `always` (stop tokens) are kept whatever."""
         counts = Counter(token for answer in answers for token in answer)
         ranked = dict.fromkeys([*sorted(always), *sorted(counts, key=lambda t: (-counts[t], t)), *range(target_size)])

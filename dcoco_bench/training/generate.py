@@ -33,7 +33,9 @@ def read_prompts(path: Path) -> list[dict[str, str]]:
                     row = json.loads(line)
                     rows.append({"prompt": str(row["prompt"]), "domain": str(row.get("domain", "general"))})
                 except (ValueError, KeyError, TypeError) as error:
-                    raise UserError(f'{path}, line {number}: not {{"prompt", "domain"}} ({error!r}); fix the row') from None
+                    raise UserError(
+                        f'{path}, line {number}: not {{"prompt", "domain"}} ({error!r}); fix the row'
+                    ) from None
     except OSError as error:
         raise UserError(f"training prompts {path}: {error.strerror}; give a .jsonl or .jsonl.gz file") from None
     return rows

@@ -50,7 +50,8 @@ class Muon(torch.optim.Optimizer):
 
 def split_parameters(module: nn.Module) -> tuple[list[Tensor], list[Tensor]]:
     """(hidden matrices for Muon, the rest for AdamW): norms, biases, and vocabulary tables are the rest."""
-    matrices, rest = [], []
+    matrices: list[Tensor] = []
+    rest: list[Tensor] = []
     for name, param in module.named_parameters():
         if not param.requires_grad:
             continue

@@ -14,6 +14,7 @@ from dcoco_bench.drafting.config import DraftConfig
 from dcoco_bench.drafting.vocabulary import Vocabulary
 from dcoco_bench.training.batches import Batch
 from dcoco_bench.training.blocks import block_hidden
+from dcoco_bench.training.scaling import FeatureScale
 
 
 class Tables(NamedTuple):
@@ -31,9 +32,9 @@ class Loss(NamedTuple):
 class Objective(nn.Module, ABC):
     """Subclasses add their head's parameters and say how logits become a loss and a draft."""
 
-    def __init__(self, backbone: BlockBackbone, tables: Tables, vocabulary: Vocabulary) -> None:
+    def __init__(self, backbone: BlockBackbone, tables: Tables, vocabulary: Vocabulary, scale: FeatureScale) -> None:
         super().__init__()
-        self.backbone, self.vocabulary = backbone, vocabulary
+        self.backbone, self.vocabulary, self.scale = backbone, vocabulary, scale
         self.config: DraftConfig = backbone.config
         self.register_buffer("embedding", tables.embedding, persistent=False)
         self.register_buffer("head_rows", tables.head[vocabulary.kept].contiguous(), persistent=False)
@@ -45,7 +46,7 @@ class Objective(nn.Module, ABC):
         mask = self.embedding[self.config.mask_token_id]
         shape = (*batch.anchors.shape, self.config.block_size - 1, -1)
         block = torch.cat([self.embedding[batch.anchor_ids][:, :, None], mask.expand(shape)], dim=2)
-        hidden = block_hidden(self.backbone, batch.features, batch.anchors, block)
+        hidden = block_hidden(self.backbone, self.scale(batch.features), batch.anchors, block)
         return hidden[:, :, self.config.layout.offsets(self.config.block_size)]
 
     def unary_logits(self, hidden: Tensor) -> Tensor:
@@ -54,6 +55,14 @@ class Objective(nn.Module, ABC):
         One product over all slots: a strided [B, n, N, d] would be multiplied block by block, several times slower.
         """
         return linear(hidden.flatten(0, -2).contiguous(), self.head_rows).unflatten(0, hidden.shape[:-1])
+
+    def serving_backbone(self) -> BlockBackbone:
+        """A copy that reads raw features, as checkpoints and engines do."""
+        served = BlockBackbone(self.config)
+        served.load_state_dict(self.backbone.state_dict())
+        with torch.no_grad():
+            served.fc.weight.copy_(self.scale.fold(self.backbone.fc.weight))
+        return served.eval()
 
     @abstractmethod
     def loss(self, batch: Batch, progress: float) -> Loss:

@@ -68,7 +68,9 @@ def read_answers(shard: Path) -> list[Answer]:
         try:
             answers.append(Answer(**json.loads(line)))
         except (ValueError, TypeError) as error:
-            raise UserError(f"{shard}, line {number}: not a teacher answer ({error}); delete the shard and generate again") from None
+            raise UserError(
+                f"{shard}, line {number}: not a teacher answer ({error}); delete the shard and generate again"
+            ) from None
     return answers
 
 
@@ -99,6 +101,8 @@ def read_meta(folder: Path) -> TeacherMeta:
     try:
         return TeacherMeta(**json.loads(path.read_text()))
     except FileNotFoundError:
-        raise UserError(f"{folder} is not a teacher data folder (no teacher.json); make one with `dcoco-bench generate`") from None
+        raise UserError(
+            f"{folder} is not a teacher data folder (no teacher.json); make one with `dcoco-bench generate`"
+        ) from None
     except (ValueError, TypeError) as error:
         raise UserError(f"{path} is not readable ({error}); generate the data again into a new folder") from None

@@ -42,7 +42,13 @@ class Trainer:
     def __init__(
         self, objective: Objective, train: list[Sequence], held_out: list[Sequence], out: Path, settings: Settings
     ) -> None:
-        self.objective, self.train_set, self.held_out, self.out, self.settings = objective, train, held_out, out, settings
+        self.objective, self.train_set, self.held_out, self.out, self.settings = (
+            objective,
+            train,
+            held_out,
+            out,
+            settings,
+        )
         self.device = next(objective.parameters()).device
         self.step = self.blocks = 0
         self.elapsed = 0.0

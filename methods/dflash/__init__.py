@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dcoco_bench.drafting.block_drafter import BlockDrafter
     from dcoco_bench.drafting.vocabulary import Vocabulary
     from dcoco_bench.training.objective import Objective, Tables
+    from dcoco_bench.training.scaling import FeatureScale
 
 
 def _slots(text: str) -> int:
@@ -40,18 +41,20 @@ class DFlash(Method):
         assert checkpoint is not None
         backbone, vocabulary = load(checkpoint, params["layout"])
         check_fits(checkpoint, backbone.config, **target.shape)
-        slots = params["n"]
-        if slots is not None and slots > backbone.config.slots:
+        slots, config = params["n"], backbone.config
+        if slots is not None and slots > config.slots:
             raise UserError(
-                f"dflash@n={slots}: the checkpoint's block of {backbone.config.block_size} ({backbone.config.layout.value}) "
-                f"drafts {backbone.config.slots} tokens; say n={backbone.config.slots} or less"
+                f"dflash@n={slots}: the checkpoint's block of {config.block_size} ({config.layout.value}) "
+                f"drafts {config.slots} tokens; say n={config.slots} or less"
             )
         return BlockDrafter(backbone, vocabulary, target.embedding, target.head, slots)
 
-    def objective(self, backbone: BlockBackbone, tables: Tables, vocabulary: Vocabulary) -> Objective:
+    def objective(
+        self, backbone: BlockBackbone, tables: Tables, vocabulary: Vocabulary, scale: FeatureScale
+    ) -> Objective:
         from .objective import DFlashObjective
 
-        return DFlashObjective(backbone, tables, vocabulary)
+        return DFlashObjective(backbone, tables, vocabulary, scale)
 
 
 METHOD = DFlash()

@@ -31,7 +31,9 @@ def open_target(backbone: Backbone, dtype: str, engine_args: Mapping[str, str]) 
     """Raises UserError for an unknown dtype, device or engine argument, or a model that cannot be loaded."""
     unknown = sorted(set(engine_args) - {"device", "threads", "trust-remote-code"})
     if unknown:
-        raise UserError(f"--engine-arg {unknown[0]}: not an argument of the torch engine; known: device, threads, trust-remote-code")
+        raise UserError(
+            f"--engine-arg {unknown[0]}: not an argument of the torch engine; known: device, threads, trust-remote-code"
+        )
     if dtype not in DTYPES:
         raise UserError(f"--dtype {dtype}: not a dtype of the torch engine; known: {', '.join(DTYPES)}")
     if threads := engine_args.get("threads"):

@@ -34,7 +34,9 @@ class _ModelCache(Cache):
         self.storage = storage
         self.window: Window | None = None
 
-    def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any
+    ) -> tuple[Tensor, Tensor]:
         assert self.window is not None
         return self.storage.write(layer_idx, self.window, key_states, value_states)
 
@@ -51,17 +53,20 @@ class Pass(NamedTuple):
 
 
 def prepare(model: PreTrainedModel) -> PreTrainedModel:
-    """Set a model up for `Target`: our attention over ragged rows, packed weights where they help. Its code stays as it is."""
+    """Set a model up for `Target`: our attention over ragged rows, packed weights. Its code stays as it is."""
     model.eval().set_attn_implementation("dcoco_bench_ragged")
     if packing_helps(model.dtype, model.device):
         pack_linears(model)
     return model
 
 
-def load_model(source: str, dtype: torch.dtype, device: torch.device, *, trust_remote_code: bool = False) -> PreTrainedModel:
+def load_model(
+    source: str, dtype: torch.dtype, device: torch.device, *, trust_remote_code: bool = False
+) -> PreTrainedModel:
     """Weights from a local folder or the hub, prepared. Raises OSError or ValueError as transformers does."""
     model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, trust_remote_code=trust_remote_code)
-    return prepare(model.to(device))
+    model.to(device)  # type: ignore[arg-type]
+    return prepare(model)
 
 
 class Target:
@@ -84,12 +89,14 @@ class Target:
     @property
     def embedding(self) -> Tensor:
         """[V, d], shared with every drafter."""
-        return self.model.get_input_embeddings().weight.detach()
+        weight: Tensor = self.model.get_input_embeddings().weight
+        return weight.detach()
 
     @property
     def head(self) -> Tensor:
         """[V, d]."""
-        return self.model.get_output_embeddings().weight.detach()
+        weight: Tensor = self.model.get_output_embeddings().weight
+        return weight.detach()
 
     @property
     def shape(self) -> dict[str, int]:
