@@ -25,7 +25,7 @@ from dcoco_bench.prompts.catalogue import sample_file
 from dcoco_bench.prompts.sampling import sample
 from dcoco_bench.prompts.suite import read_suite
 
-TEN = [
+TEN = {
     "gsm8k",
     "math500",
     "aime25",
@@ -36,7 +36,7 @@ TEN = [
     "arena-hard-v2",
     "alpaca",
     "speedbench-public",
-]
+}
 DATA = os.environ.get("DCOCO_BENCH_DATA")
 WITH_DATA = [s for s in list_suites() if DATA and (Path(DATA) / f"{s.name}.jsonl").is_file()]
 SAMPLED = [s.name for s in list_suites() if sample_file(s.name)]
