@@ -49,6 +49,10 @@ class Method(ABC):
         """What `train` optimises: the backbone, the method's head, its loss. Raises UserError where there is none."""
         raise UserError(f"method {self.name!r} has nothing to train; choose one that drafts")
 
+    def save(self, folder: Path, objective: Objective, tables: Tables) -> None:
+        """Write what `train` learnt as a checkpoint that `drafter` loads."""
+        raise UserError(f"method {self.name!r} has nothing to save; choose one that drafts")
+
 
 @dataclass(frozen=True)
 class MethodSpec:

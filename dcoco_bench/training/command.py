@@ -139,7 +139,7 @@ def run_train(request: TrainRequest, say: Say) -> float:
         say(f"step {trainer.step} blocks {trainer.blocks} {shown} ({left:.0f} min left)")
 
     final = trainer.run(tell)
-    checkpoint.save(request.out, objective.cpu().serving_backbone(), objective.vocabulary, ready.tables.head)
+    method.save(request.out, objective.cpu(), ready.tables)
     say(f"held-out tau {final.tau:.3f} over {final.rounds} rounds; checkpoint in {request.out}")
     return final.tau
 

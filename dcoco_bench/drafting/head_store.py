@@ -1,0 +1,60 @@
+"""A method's head beside its backbone: `<checkpoint>/<name>/{config.json, model.safetensors}`.
+
+In a subfolder, because vLLM's `dflash` loader refuses unknown tensors but does not look into folders (methods.md 6.8).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from dcoco_bench.errors import UserError
+
+
+def save_head(folder: Path, head: nn.Module, config: dict[str, Any]) -> None:
+    """float32: heads are small, and what they add is small too."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {name: t.detach().float().contiguous() for name, t in head.state_dict().items()}
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+
+
+def read_head_config(folder: Path) -> dict[str, Any]:
+    """Raises UserError where the folder or its config.json is missing or broken."""
+    try:
+        config = json.loads((folder / "config.json").read_text())
+    except FileNotFoundError:
+        raise UserError(
+            f"draft checkpoint {folder.parent} has no {folder.name}/config.json; it holds no such head"
+        ) from None
+    except ValueError as error:
+        raise UserError(f"{folder / 'config.json'} is not JSON ({error}); fetch the checkpoint again") from None
+    if not isinstance(config, dict):
+        raise UserError(f"{folder / 'config.json'} is not a JSON object; fetch the checkpoint again")
+    return config
+
+
+def load_head(folder: Path, head: nn.Module) -> None:
+    """Fill `head` from the folder. Raises UserError listing every name or shape that does not fit."""
+    try:
+        tensors = load_file(folder / "model.safetensors")
+    except (SafetensorError, OSError) as error:
+        raise UserError(
+            f"{folder / 'model.safetensors'} is not readable ({error}); fetch the checkpoint again"
+        ) from None
+    wanted = head.state_dict()
+    problems = [f"{name} is missing" for name in sorted(set(wanted) - set(tensors))]
+    problems += [f"{name} is unknown" for name in sorted(set(tensors) - set(wanted))]
+    problems += [
+        f"{name} is {list(tensors[name].shape)}, config.json makes it {list(wanted[name].shape)}"
+        for name in sorted(set(wanted) & set(tensors))
+        if tensors[name].shape != wanted[name].shape
+    ]
+    if problems:
+        raise UserError(f"head {folder}: {'; '.join(problems)}; the weights are not of this config")
+    head.load_state_dict(tensors)
