@@ -35,14 +35,17 @@ CONFIGS = {
 }
 
 
-def raw_target(kind: str = "llama", seed: int = 0) -> PreTrainedModel:
-    """An untouched Hugging Face model with random weights, float32."""
+def raw_target(kind: str = "llama", seed: int = 0, **changes: object) -> PreTrainedModel:
+    """An untouched Hugging Face model with random weights, float32; `changes` go into its config."""
     torch.manual_seed(seed)
-    return AutoModelForCausalLM.from_config(deepcopy(CONFIGS[kind]), dtype=torch.float32).eval()
+    config = deepcopy(CONFIGS[kind])  # the attention choice is kept in it, and models must not share that
+    for name, value in changes.items():
+        setattr(config, name, value)
+    return AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
 
 
-def target_model(kind: str = "llama", seed: int = 0) -> PreTrainedModel:
-    return prepare(raw_target(kind, seed))
+def target_model(kind: str = "llama", seed: int = 0, **changes: object) -> PreTrainedModel:
+    return prepare(raw_target(kind, seed, **changes))
 
 
 def draft_config(layout: Layout = Layout.FILL_IN, **changes: object) -> DraftConfig:
@@ -67,7 +70,7 @@ def draft_config(layout: Layout = Layout.FILL_IN, **changes: object) -> DraftCon
 def backbone(layout: Layout = Layout.FILL_IN, seed: int = 0, **changes: object) -> BlockBackbone:
     module = BlockBackbone(draft_config(layout, **changes))
     generator = torch.Generator().manual_seed(seed)
-    module.initialise(generator, torch.ones(VOCAB, HIDDEN))
+    module.initialise(generator, torch.ones(module.config.vocab_size, HIDDEN))
     for parameter in module.parameters():  # norms too: a test must notice a norm that is left out
         parameter.data += 0.1 * torch.randn(parameter.shape, generator=generator)
     return module.eval()

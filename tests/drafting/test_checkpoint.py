@@ -59,7 +59,7 @@ def _public(folder: Path, **changes: object) -> None:
 
 def test_no_layout_flag_is_refused_and_the_mend_works(tmp_path: Path) -> None:
     _public(tmp_path)
-    with pytest.raises(UserError, match="no layout flag.*layout=fill-in"):
+    with pytest.raises(UserError, match=r"no layout flag.*layout=fill-in"):
         checkpoint.load(tmp_path)
     net, _ = checkpoint.load(tmp_path, Layout.FILL_IN)
     assert net.config.layout is Layout.FILL_IN
@@ -116,5 +116,5 @@ def test_no_weights_and_torn_weights_give_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not readable"):
         checkpoint.load(tmp_path)
     weights.unlink()
-    with pytest.raises(UserError, match="no .safetensors"):
+    with pytest.raises(UserError, match=r"no .safetensors"):
         checkpoint.load(tmp_path)

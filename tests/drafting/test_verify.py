@@ -1,4 +1,4 @@
-"""The verification rules keep the target's distribution: chi-square over many draws, and a wrong rule that must fail."""
+"""The verification rules keep the target's distribution: chi-square over many draws, and a wrong rule that fails."""
 
 from __future__ import annotations
 

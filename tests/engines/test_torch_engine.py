@@ -17,11 +17,18 @@ from tests.tiny import CONFIGS, VOCAB, backbone, raw_target, target_model
 PROMPTS = [[3, 9, 27, 5], [8, 8, 1], [44, 2, 17, 60, 31, 12, 7], [5], [12, 13, 14, 15, 16], [59, 1, 3]]
 
 
-def decode(kind: str, concurrency: int, *, layout: Layout | None = None, tokens: int = 40, **options: object) -> list[Finished]:
+def decode(
+    kind: str, concurrency: int, *, layout: Layout | None = None, tokens: int = 40, **options: object
+) -> list[Finished]:
     target = Target(target_model(kind))
     drafter = layout and BlockDrafter(backbone(layout), Vocabulary.full(VOCAB), target.embedding, target.head)
     engine = TorchEngine(
-        target, drafter, stop_ids=frozenset({0}), max_concurrency=concurrency, max_context=64, **options  # type: ignore[arg-type]
+        target,
+        drafter,
+        stop_ids=frozenset({0}),
+        max_concurrency=concurrency,
+        max_context=64,
+        **options,  # type: ignore[arg-type]
     )
     waiting = [Request(i, ids, tokens, Sampling()) for i, ids in enumerate(PROMPTS)]
     done: list[Finished] = []
