@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from dcoco_bench.cells import Cell
 from dcoco_bench.engines.base import Engine
+from dcoco_bench.errors import UserError
 
 
 class EngineKey(NamedTuple):
@@ -44,6 +45,22 @@ class EnginePool:
             self._open[key] = self._opener(cell)
         self._open.move_to_end(key)
         return self._open[key]
+
+    def open_ahead(self, cells: Sequence[Cell]) -> None:
+        """Open all engines of the first cell's backbone, so that what does not fit together shows before hours of work.
+
+        Raises UserError. Other failures wait for the cell that they belong to.
+        """
+        firsts = {EngineKey.of(cell): cell for cell in reversed(cells) if cell.backbone == cells[0].backbone}
+        if len(firsts) > self._keep_open:
+            return
+        for cell in reversed(firsts.values()):
+            try:
+                self.get(cell)
+            except UserError:
+                raise
+            except Exception:
+                continue
 
     def drop(self, cell: Cell) -> None:
         """Forget an engine that failed: the next cell gets a fresh one."""

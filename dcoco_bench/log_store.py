@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,10 +24,10 @@ def cell_dir(run_dir: Path, cell_id: str) -> Path:
 
 def storage_error(path: Path, error: OSError) -> UserError:
     """The one line for a folder that cannot be written: full disk, no permission, a file in the way."""
-    return UserError(
-        f"cannot write {path}: {error.strerror or error}; "
-        "free some space or give a writable folder with --result-dir (what is logged already is safe: --resume)"
-    )
+    mend = "give a writable folder with --result-dir"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        mend = "free some space and go on with: dcoco-bench run --resume"
+    return UserError(f"cannot write {path}: {error.strerror or error}; {mend}")
 
 
 def make_dir(path: Path) -> Path:

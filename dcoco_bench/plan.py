@@ -45,10 +45,11 @@ class Plan:
     def check(self) -> None:
         """Names, parameters, checkpoints, thinking modes, prompts, and that every prompt fits with its answers."""
         for name in self._overrides:
-            self.registry.entry(name)
-        parse_engine_args(self.matrix.engine_args)
-        for spec in self.matrix.methods:
-            self.registry.canonical(spec)
+            self.registry.checkpoint_for(name, "", self._overrides)
+        for text in self.matrix.methods:
+            spec = MethodSpec.parse(text)
+            method = self.registry.get_method(spec.name)
+            self.kind.check(method, spec.resolve(method.params), parse_engine_args(self.matrix.engine_args))
         for backbone in self._backbones.values():
             for mode in self.matrix.thinking:
                 if ("on" if mode else "off") not in backbone.thinking:
@@ -116,7 +117,7 @@ class Plan:
     def open_engine(self, cell: Cell) -> Engine:
         spec = MethodSpec.parse(cell.method)
         method, backbone = self.registry.get_method(spec.name), self._backbones[cell.backbone]
-        return self.kind.open()(
+        return self.kind.opener()(
             backbone,
             method,
             spec.resolve(method.params),

@@ -41,26 +41,34 @@ def execute(plan: Plan, run_dir: Path, progress: RunProgress, *, resume: bool = 
     Ctrl-C and SIGTERM; whatever was logged before stays, and a resume goes on from there.
     """
     provenance = {**collect(torch_state=plan.kind.needs_weights), **plan.fingerprint()}
-    with _terminate_as_interrupt(), _sole_writer(run_dir):
+    outcome = Outcome(run_dir, 0, 0, {})
+    with _terminate_as_interrupt(), _sole_writer(run_dir), EnginePool(plan.open_engine, plan.kind.keep_open) as pool:
         if resume:
             check_same(plan, read_run_record(run_dir))
         else:
+            _check_new(run_dir)
+        pending = [c for c in plan.cells if not (resume and _finished(run_dir, c))]
+        if pending:
+            pool.open_ahead(pending)
+        if not resume:
             _create(plan, run_dir, provenance)
-        outcome = Outcome(run_dir, 0, 0, {})
         progress.run_started(len(plan.cells))
-        with EnginePool(plan.open_engine, plan.kind.keep_open) as pool:
-            for number, cell in enumerate(plan.cells, 1):
-                finished = read_cell_record(cell_dir(run_dir, cell.id)) if resume else None
-                if finished and finished.status == "ok":
-                    outcome.skipped += 1
-                    progress.note(f"[{number}/{len(plan.cells)}] {cell.label}: finished before, skipped")
-                    continue
-                record = _run_cell(plan, pool, cell, number, run_dir, progress, provenance)
-                outcome.measured += 1
-                if record.status == "failed":
-                    outcome.failed[cell.label] = record.error or "no reason given"
-                progress.cell_ended("done" if record.status == "ok" else f"FAILED: {record.error}")
+        for number, cell in enumerate(plan.cells, 1):
+            if cell not in pending:
+                outcome.skipped += 1
+                progress.note(f"[{number}/{len(plan.cells)}] {cell.label}: finished before, skipped")
+                continue
+            record = _run_cell(plan, pool, cell, number, run_dir, progress, provenance)
+            outcome.measured += 1
+            if record.status == "failed":
+                outcome.failed[cell.label] = record.error or "no reason given"
+            progress.cell_ended("done" if record.status == "ok" else f"FAILED: {record.error}")
     return outcome
+
+
+def _finished(run_dir: Path, cell: Cell) -> bool:
+    record = read_cell_record(cell_dir(run_dir, cell.id))
+    return record is not None and record.status == "ok"
 
 
 def _run_cell(
@@ -117,9 +125,12 @@ def check_same(plan: Plan, before: RunRecord) -> None:
                 )
 
 
-def _create(plan: Plan, run_dir: Path, provenance: dict[str, Any]) -> None:
+def _check_new(run_dir: Path) -> None:
     if (run_dir / RUN_FILE).exists():
         raise UserError(f"--run-name {run_dir.name}: {run_dir} exists; add --resume to go on, or choose another name")
+
+
+def _create(plan: Plan, run_dir: Path, provenance: dict[str, Any]) -> None:
     record = RunRecord(
         name=run_dir.name,
         created=utc_now(),
@@ -152,6 +163,10 @@ def _sole_writer(run_dir: Path) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
+        if not (run_dir / RUN_FILE).exists():  # nothing came of it: leave no empty folder
+            with contextlib.suppress(OSError):
+                (run_dir / ".lock").unlink()
+                run_dir.rmdir()
 
 
 @contextlib.contextmanager

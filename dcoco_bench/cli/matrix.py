@@ -164,7 +164,7 @@ def _thinking(text: str | None) -> list[bool] | None:
 
 def _choice(flag: str, value: str | None, known: tuple[str, ...]) -> str | None:
     if value is not None and value not in known:
-        raise UserError(f"{flag} {value}: not known; {nearest(value, list(known))} (choices: {', '.join(known)})")
+        raise UserError(f"{flag} {value}: not known; choose from {', '.join(known)}")
     return value
 
 

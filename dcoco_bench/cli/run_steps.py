@@ -53,6 +53,8 @@ def perform(request: RunRequest) -> Performed:
     else:
         matrix = build_matrix(request.flags, request.matrix_file, registry)
     plan = Plan(matrix, registry, checkpoints=request.checkpoints, data_dir=request.data_dir)
+    if not request.dry_run:  # a plan for another machine may be listed here
+        plan.kind.require()
     plan.check()
     if request.dry_run:
         guess = estimate(plan, request.result_dir)

@@ -36,7 +36,10 @@ class Opener(Protocol):
 
 @dataclass(frozen=True)
 class EngineKind:
-    """What the rest of the program asks about an engine before it is open."""
+    """What the rest of the program asks about an engine before it is open.
+
+    `check` raises UserError on engine arguments that cannot work, before anything is loaded.
+    """
 
     name: str
     summary: str
@@ -49,15 +52,20 @@ class EngineKind:
     keep_open: int  # engines that may be open at once
     tokenizer: Callable[[Backbone], Any]
     dtype: Callable[[], str]  # what `--dtype auto` means on this machine
+    check: Callable[[Method, Mapping[str, Any], Mapping[str, str]], object] = lambda method, params, engine_args: None
 
     @property
     def missing(self) -> list[str]:
         return [package for package in self.requires if find_spec(package) is None]
 
-    def open(self) -> Opener:
-        """The engine's opener. Raises UserError with the mend when a package is missing."""
+    def require(self) -> None:
+        """Raises UserError with the mend when a package is missing."""
         if self.missing:
             raise UserError(f"engine {self.name!r} needs {', '.join(self.missing)}; {self.how_to_get}")
+
+    def opener(self) -> Opener:
+        """The engine module's `open_engine`, imported now."""
+        self.require()
         try:
             opener: Opener = importlib.import_module(self.module).open_engine
         except ImportError as error:
@@ -69,6 +77,12 @@ def _replay_tokenizer(backbone: Backbone) -> Any:
     from dcoco_bench.engines.replay_tokenizer import ReplayTokenizer
 
     return ReplayTokenizer()
+
+
+def _replay_check(method: Method, params: Mapping[str, Any], engine_args: Mapping[str, str]) -> object:
+    from dcoco_bench.engines.replay_options import ReplayOptions
+
+    return ReplayOptions.parse(engine_args, method.name, params, drafts=method.needs_checkpoint)
 
 
 def _torch_dtype() -> str:
@@ -104,6 +118,7 @@ _KINDS = (
         keep_open=16,
         tokenizer=_replay_tokenizer,
         dtype=lambda: "float32",
+        check=_replay_check,
     ),
     EngineKind(
         name="vllm",
