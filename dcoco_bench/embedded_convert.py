@@ -70,7 +70,7 @@ def _convert_model(gguf: Path, out: Path) -> None:
             "this version of transformers or gguf reads it differently; install the versions in pyproject.toml"
         )
     vars(model.config).pop("_model_name_or_path", None)  # the GGUF's title, which is no model id
-    model.generation_config = GenerationConfig(bos_token_id=1, eos_token_id=2, pad_token_id=2)  # type: ignore[no-untyped-call]
+    model.generation_config = GenerationConfig(bos_token_id=1, eos_token_id=2, pad_token_id=2)
     model.save_pretrained(out)
     _check_config(json.loads((out / "config.json").read_text(encoding="utf-8")))
 
@@ -107,12 +107,12 @@ def _quiet() -> Iterator[None]:
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
     try:
         with contextlib.redirect_stderr(io.StringIO()):
             yield
     finally:
         logging.set_verbosity(level)
         if bars:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+            logging.enable_progress_bar()

@@ -1,8 +1,8 @@
 """The log: one append-only JSON line per request, one `cell.json` per finished cell. All downstream reads only this.
 
-    <run>/run.json                     the matrix, the command, provenance
-    <run>/cells/<id>/requests.jsonl    RequestRecord lines, in order of finishing
-    <run>/cells/<id>/cell.json         CellRecord, written atomically when the cell is finished
+<run>/run.json                     the matrix, the command, provenance
+<run>/cells/<id>/requests.jsonl    RequestRecord lines, in order of finishing
+<run>/cells/<id>/cell.json         CellRecord, written atomically when the cell is finished
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ class Param:
     default: Any
     parse: Callable[[str], Any]
     help: str
+    serving_only: bool = False  # `train --method name@key=value` refuses it: it has no say in what is learnt
 
 
 class Method(ABC):
@@ -44,9 +45,17 @@ class Method(ABC):
         """
 
     def objective(
-        self, backbone: BlockBackbone, tables: Tables, vocabulary: Vocabulary, scale: FeatureScale
+        self,
+        backbone: BlockBackbone,
+        tables: Tables,
+        vocabulary: Vocabulary,
+        scale: FeatureScale,
+        params: Mapping[str, Any],
     ) -> Objective:
-        """What `train` optimises: the backbone, the method's head, its loss. Raises UserError where there is none."""
+        """What `train` optimises: the backbone, the method's head, its loss. Raises UserError where there is none.
+
+        `params` are resolved as for `drafter`, from `train --method name@key=value`.
+        """
         raise UserError(f"method {self.name!r} has nothing to train; choose one that drafts")
 
     def save(self, folder: Path, objective: Objective, tables: Tables) -> None:
@@ -74,6 +83,16 @@ class MethodSpec:
 
     def __str__(self) -> str:
         return self.name + ("@" + ",".join(f"{k}={v}" for k, v in self.params) if self.params else "")
+
+    def resolve_for_training(self, known: Mapping[str, Param]) -> dict[str, Any]:
+        """As `resolve`; raises UserError for a parameter that only serving reads."""
+        values = self.resolve(known)
+        if idle := [key for key, _ in self.params if known[key].serving_only]:
+            usable = ", ".join(key for key, param in known.items() if not param.serving_only) or "none"
+            raise UserError(
+                f"train --method {self}: {idle[0]} is read when serving, not when training; usable here: {usable}"
+            )
+        return values
 
     def resolve(self, known: Mapping[str, Param]) -> dict[str, Any]:
         """Parsed values of every parameter, defaults filled in."""

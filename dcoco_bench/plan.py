@@ -57,8 +57,8 @@ class Plan:
                         f"--thinking {'on' if mode else 'off'}: backbone {backbone.name!r} has no such mode; "
                         f"use --thinking {backbone.thinking[0]}"
                     )
-            for spec in self.matrix.methods:
-                self.checkpoint(backbone, MethodSpec.parse(spec).name)
+            for text in self.matrix.methods:
+                self.checkpoint(backbone, MethodSpec.parse(text).name)
         for suite in self.matrix.suites:
             self.prompts(suite)
         for name in self._backbones:

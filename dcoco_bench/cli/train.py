@@ -38,7 +38,7 @@ def generate(
 
 
 def train(
-    method: Annotated[str, typer.Option(help="The method to train.")],
+    method: Annotated[str, typer.Option(help="The method to train, e.g. dflash or dcoco@rho=2.")],
     teacher: Annotated[Path, typer.Option(help="Folder written by `generate`.")],
     out: Annotated[Path, typer.Option(help="Checkpoint, curve and resumable state.")],
     backbone: Annotated[str, typer.Option(help="The target.")] = "smollm2-135m",

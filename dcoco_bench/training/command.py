@@ -12,6 +12,7 @@ from dcoco_bench.backbone import Backbone, load_tokenizer, resolve_backbone
 from dcoco_bench.drafting import checkpoint
 from dcoco_bench.errors import UserError
 from dcoco_bench.machine import default_device, fast_dtype
+from dcoco_bench.method import MethodSpec
 from dcoco_bench.registry import get_method
 from dcoco_bench.training.generate import generate, read_prompts, sha256_of
 from dcoco_bench.training.setup import DraftShape, prepare
@@ -109,13 +110,16 @@ def run_train(request: TrainRequest, say: Say) -> float:
     state = request.out / "state.pt"
     if state.exists() and not request.resume:
         raise UserError(f"{request.out} holds a training run; go on with --resume, or choose a new --out")
-    method, backbone = get_method(request.method), resolve_backbone(request.backbone)
+    spec, backbone = MethodSpec.parse(request.method), resolve_backbone(request.backbone)
+    method = get_method(spec.name)
+    params = spec.resolve_for_training(method.params)
     folder = _model_folder(backbone)
     start = checkpoint.load(request.start) if request.start else None
     _writable(request.out)
     stops = frozenset({load_tokenizer(backbone).eos_token_id})
     ready = prepare(
         method,
+        params,
         backbone,
         folder,
         request.teacher,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,7 @@ class Prepared:
 
 def prepare(
     method: Method,
+    params: Mapping[str, Any],
     backbone: Backbone,
     model_folder: Path,
     teacher: Path,
@@ -126,7 +128,8 @@ def prepare(
         network.fc.weight.data = scale.unfold(network.fc.weight.data)
     tokens = [t for s in held_out for t in s.answer.output_ids]
     inside = float((vocabulary.to_draft(torch.tensor(tokens)) >= 0).float().mean())
-    return Prepared(method.objective(network, tables, vocabulary, scale), train, held_out, tables, inside)
+    objective = method.objective(network, tables, vocabulary, scale, params)
+    return Prepared(objective, train, held_out, tables, inside)
 
 
 def _check_teacher(meta: TeacherMeta, backbone: Backbone, folder: Path) -> None:

@@ -119,7 +119,7 @@ class Trainer:
         batch = Batch(*(part.to(self.device) for part in vars(batch).values()))
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.bf16):
             loss = self.objective.loss(batch, self.progress)
-        loss.value.backward()  # type: ignore[no-untyped-call]
+        loss.value.backward()
         norm = torch.nn.utils.clip_grad_norm_(self.objective.parameters(), self.settings.clip)
         for optimizer in self.optimizers:
             optimizer.step()

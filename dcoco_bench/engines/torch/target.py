@@ -89,14 +89,12 @@ class Target:
     @property
     def embedding(self) -> Tensor:
         """[V, d], shared with every drafter."""
-        weight: Tensor = self.model.get_input_embeddings().weight
-        return weight.detach()
+        return _weight(self.model.get_input_embeddings())
 
     @property
     def head(self) -> Tensor:
         """[V, d]."""
-        weight: Tensor = self.model.get_output_embeddings().weight
-        return weight.detach()
+        return _weight(self.model.get_output_embeddings())
 
     @property
     def shape(self) -> dict[str, int]:
@@ -157,3 +155,9 @@ class Target:
 
     def move_row(self, source: int, target: int, length: int) -> None:
         self.storage.move_row(source, target, length)
+
+
+def _weight(module: nn.Module) -> Tensor:
+    weight = module.weight
+    assert isinstance(weight, Tensor)
+    return weight.detach()
