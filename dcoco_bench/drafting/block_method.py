@@ -25,7 +25,12 @@ def at_least_one(text: str) -> int:
 
 
 BLOCK_PARAMS: Mapping[str, Param] = {
-    "n": Param(None, at_least_one, "n=4 verifies the block's first 4 draft tokens; the checkpoint's N when not said", True),
+    "n": Param(
+        None,
+        at_least_one,
+        "n=4 verifies the block's first 4 draft tokens; the checkpoint's N when not said",
+        serving_only=True,
+    ),
     "layout": Param(
         None, Layout, "layout=fill-in or layout=anchor-first, for a checkpoint without a layout flag", serving_only=True
     ),

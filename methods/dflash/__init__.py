@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from dcoco_bench.drafting.block_method import BlockMethod
 
@@ -19,7 +20,12 @@ class DFlash(BlockMethod):
     paper = "2602.06036"
 
     def objective(
-        self, backbone: BlockBackbone, tables: Tables, vocabulary: Vocabulary, scale: FeatureScale
+        self,
+        backbone: BlockBackbone,
+        tables: Tables,
+        vocabulary: Vocabulary,
+        scale: FeatureScale,
+        params: Mapping[str, Any],
     ) -> Objective:
         from .objective import DFlashObjective
 
