@@ -53,6 +53,7 @@ def train(
     optimizer: Annotated[str, typer.Option(help="muon or adamw.")] = "muon",
     lr: Annotated[float, typer.Option(help="AdamW's peak.")] = 1e-3,
     matrix_lr: Annotated[float, typer.Option(help="Muon's peak.")] = 4e-3,
+    backbone_lr: Annotated[float, typer.Option(help="The backbone's share of both peaks.")] = 1.0,
     sequences: Annotated[int, typer.Option(help="Answers a step.")] = 16,
     anchors: Annotated[int, typer.Option(help="Blocks an answer.")] = 48,
     seed: Annotated[int, typer.Option()] = 42,
@@ -71,6 +72,8 @@ def train(
     for flag, value in (("--layers", layers), ("--vocab", vocab), ("--sequences", sequences), ("--anchors", anchors)):
         if value < 1:
             raise UserError(f"{flag} {value}: must be at least 1")
+    if not backbone_lr > 0:
+        raise UserError(f"--backbone-lr {backbone_lr:g}: must be above 0; dcoco@frozen=on trains a corrector alone")
     settings = Settings(
         steps=steps,
         seconds=None if minutes is None else minutes * 60,
@@ -79,6 +82,7 @@ def train(
         lr=lr,
         matrix_lr=matrix_lr,
         optimizer=optimizer,
+        backbone_lr=backbone_lr,
         seed=seed,
         bf16=fast_dtype(default_device()) == "bfloat16",
     )

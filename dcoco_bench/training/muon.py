@@ -7,6 +7,7 @@ bfloat16, which a CPU without wide bf16 units runs about 10x slower.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +30,9 @@ def orthogonalise(matrix: Tensor, iterations: int = 5) -> Tensor:
 class Muon(torch.optim.Optimizer):
     """SGD with Nesterov momentum whose update of a matrix is orthogonalised; the step's RMS matches AdamW's (0.2)."""
 
-    def __init__(self, params: Iterable[Tensor], lr: float, momentum: float = 0.95, weight_decay: float = 0.0) -> None:
+    def __init__(
+        self, params: Iterable[Tensor | dict[str, Any]], lr: float, momentum: float = 0.95, weight_decay: float = 0.0
+    ) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     @torch.no_grad()

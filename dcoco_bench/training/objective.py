@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +41,11 @@ class Objective(nn.Module, ABC):
         self.register_buffer("head_rows", tables.head[vocabulary.kept].contiguous(), persistent=False)
         self.embedding: Tensor
         self.head_rows: Tensor
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        self.vocabulary = self.vocabulary.to(self.embedding.device)  # not a module, but it must follow the tables
+        return self
 
     def slot_hidden(self, batch: Batch) -> Tensor:
         """Final-norm hidden states that predict slots 1..N, [B, n, N, d]."""

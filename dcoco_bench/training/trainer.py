@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from dcoco_bench.errors import UserError
 from dcoco_bench.training.batches import Batch, Sequence, batches
 from dcoco_bench.training.muon import Muon, split_parameters
 from dcoco_bench.training.objective import Objective
@@ -29,6 +30,7 @@ class Settings:
     lr: float = 1e-3  # AdamW: everything, or what Muon leaves
     matrix_lr: float = 4e-3  # Muon; update RMS is 0.2 x lr
     optimizer: str = "muon"  # or "adamw"
+    backbone_lr: float = 1.0  # the backbone's share of both rates; a head starts afresh, a --from backbone does not
     warmup: float = 0.04  # share of the budget
     clip: float = 1.0
     seed: int = 42
@@ -59,9 +61,22 @@ class Trainer:
         lr = self.settings.lr
         if self.settings.optimizer == "adamw":
             params = [p for p in self.objective.parameters() if p.requires_grad]
-            return [torch.optim.AdamW(params, lr=lr, weight_decay=0.0)]
+            return [torch.optim.AdamW(self._groups(params), lr=lr, weight_decay=0.0)]
         matrices, rest = split_parameters(self.objective)
-        return [torch.optim.AdamW(rest, lr=lr, weight_decay=0.0), Muon(matrices, lr=self.settings.matrix_lr)]
+        matrix_lr = self.settings.matrix_lr
+        return [
+            torch.optim.AdamW(self._groups(rest), lr=lr, weight_decay=0.0),
+            Muon(self._groups(matrices), lr=matrix_lr),
+        ]
+
+    def _groups(self, params: list[torch.Tensor]) -> list[dict[str, Any]]:
+        """The head's parameters, then the backbone's; each group keeps its share of the optimizer's rate."""
+        share = self.settings.backbone_lr
+        if share == 1.0:
+            return [{"params": params, "share": 1.0}]
+        mine = {id(p) for p in self.objective.backbone.parameters()}
+        head, backbone = [p for p in params if id(p) not in mine], [p for p in params if id(p) in mine]
+        return [{"params": g, "share": s} for g, s in ((head, 1.0), (backbone, share)) if g]
 
     @property
     def progress(self) -> float:
@@ -79,7 +94,7 @@ class Trainer:
         peaks = (self.settings.lr, self.settings.matrix_lr)
         for optimizer, peak in zip(self.optimizers, peaks, strict=False):
             for group in optimizer.param_groups:
-                group["lr"] = peak * min(1.0, factor)
+                group["lr"] = peak * min(1.0, factor) * group.get("share", 1.0)
 
     def run(self, report: Callable[[dict[str, Any]], None]) -> Tally:
         """Train to the end of the budget; `report` gets each log row. Returns the final held-out tally."""
@@ -171,11 +186,16 @@ class Trainer:
         partial.rename(self.out / "state.pt")
 
     def resume(self) -> bool:
-        """Continue from `<out>/state.pt` if it is there. Settings of the new call apply (a longer budget, say)."""
+        """Continue from `<out>/state.pt` if it is there. Settings of the new call apply (a longer budget, say).
+
+        Raises UserError for another `backbone_lr`: the optimizers' groups are made for it.
+        """
         path = self.out / "state.pt"
         if not path.exists():
             return False
         state = torch.load(path, map_location=self.device, weights_only=True)
+        if (share := state["settings"].get("backbone_lr", 1.0)) != self.settings.backbone_lr:
+            raise UserError(f"--resume: {self.out} was begun with --backbone-lr {share:g}; keep it, or start anew")
         self.objective.load_state_dict(state["objective"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
