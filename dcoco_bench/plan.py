@@ -67,7 +67,12 @@ class Plan:
     def prompts(self, suite: str) -> PromptSet:
         """The same prompts in the same order for every backbone, method and level."""
         if suite not in self._prompts:
-            self._prompts[suite] = load_suite(suite, num_prompts=self.matrix.num_prompts, data_dir=self._data_dir)
+            self._prompts[suite] = load_suite(
+                suite,
+                num_prompts=self.matrix.num_prompts,
+                data_dir=self._data_dir,
+                extra_dirs=self.registry.suite_dirs,
+            )
         return self._prompts[suite]
 
     def tokenizer(self, backbone: str) -> Any:

@@ -77,6 +77,11 @@ class Registry:
             raise UserError(f"--plugin-dir {plugin_dir}: no such folder; give one whose subfolders are methods")
         self.plugin_dir = plugin_dir
 
+    @property
+    def suite_dirs(self) -> tuple[Path, ...]:
+        """Where suites are found besides the built-in ones."""
+        return (self.plugin_dir,) if self.plugin_dir else ()
+
     @cached_property
     def entries(self) -> dict[str, MethodEntry]:
         found = [*_built_in(), *_other_packages(), *_plugins(self.plugin_dir)]

@@ -167,6 +167,7 @@ def _sole_writer(run_dir: Path) -> Iterator[None]:
             with contextlib.suppress(OSError):
                 (run_dir / ".lock").unlink()
                 run_dir.rmdir()
+                run_dir.parent.rmdir()  # goes only when it is empty
 
 
 @contextlib.contextmanager

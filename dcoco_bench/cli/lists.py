@@ -39,9 +39,10 @@ def methods(plugin_dir: PluginDir = None) -> None:
 def suites(plugin_dir: PluginDir = None) -> None:
     """Suites, and where their prompts come from."""
     from dcoco_bench.prompts import list_suites
+    from dcoco_bench.registry import Registry
 
     table = _table("suite", "category", "version", "turns", "licence", "source")
-    for suite in list_suites():
+    for suite in list_suites(Registry(plugin_dir).suite_dirs):
         cells = (suite.name, suite.category, suite.version, suite.turns, suite.licence, suite.source)
         table.add_row(*(escape(str(cell)) for cell in cells))
     stdout().print(table)

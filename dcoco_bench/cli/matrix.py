@@ -73,7 +73,7 @@ def build_matrix(flags: MatrixFlags, file: Path | None, registry: Registry) -> M
         raise UserError(
             "no suite given; use --suite gsm8k (see `dcoco-bench list suites`), --suite all or --matrix FILE"
         )
-    values["suites"] = resolve_suites(",".join(_texts(values["suites"])))
+    values["suites"] = resolve_suites(",".join(_texts(values["suites"])), registry.suite_dirs)
     kind = get_engine(str(values.setdefault("engine", "torch")))
     values.setdefault("max_tokens", kind.max_tokens)
     values.setdefault("num_prompts", kind.num_prompts)

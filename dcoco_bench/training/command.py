@@ -115,7 +115,6 @@ def run_train(request: TrainRequest, say: Say) -> float:
     params = spec.resolve_for_training(method.params)
     folder = _model_folder(backbone)
     start = checkpoint.load(request.start) if request.start else None
-    _writable(request.out)
     stops = frozenset({load_tokenizer(backbone).eos_token_id})
     ready = prepare(
         method,
@@ -128,6 +127,7 @@ def run_train(request: TrainRequest, say: Say) -> float:
         stop_ids=stops,
         seed=request.settings.seed,
     )
+    _writable(request.out)
     say(
         f"{len(ready.train)} answers to train on, {len(ready.held_out)} held out; the draft vocabulary of "
         f"{len(ready.objective.vocabulary)} covers {ready.coverage:.1%} of held-out tokens"
