@@ -176,6 +176,9 @@ def test_without_any_source_every_reason_is_given(tmp_path: Path) -> None:
     ("bad", "reason"),
     [
         ("{oops", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ('{"id": "a", "turns": ["x"], "n": ' + "9" * 5000 + "}", "not JSON"),
+        (r'{"id": "a", "turns": ["\ud800"]}', "half of a surrogate pair"),
         ("[1]", "not a JSON object"),
         ({"turns": ["a"]}, 'no "id" text'),
         ({"id": 3, "turns": ["a"]}, 'no "id" text'),

@@ -6,6 +6,9 @@ import re
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer as Tokenizers
+from tokenizers.models import WordLevel
+from transformers import PreTrainedTokenizerFast
 
 from dcoco_bench.errors import UserError
 from dcoco_bench.prompts import list_suites, prompt_sha, render, warmup_prompts
@@ -56,3 +59,12 @@ def test_warmup_prompts_are_all_different_and_in_no_sample() -> None:
     assert warmup_prompts(3) == texts[:3]
     samples = [file.read_text(encoding="utf-8") for s in list_suites() if (file := sample_file(s.name))]
     assert not any(text in content for text in texts for content in samples)
+
+
+def test_a_template_that_refuses_the_messages_is_one_clear_line() -> None:
+    """A real tokenizer, whose template raises as those of models without a system role do."""
+    words = Tokenizers(WordLevel({"hi": 0, "[UNK]": 1}, unk_token="[UNK]"))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]")
+    tokenizer.chat_template = "{{ raise_exception('roles must alternate') }}"
+    with pytest.raises(UserError, match=r"chat template of .* refuses the prompt \(roles must alternate\)"):
+        render(tokenizer, [{"role": "user", "content": "hi"}], False)

@@ -21,26 +21,30 @@ def render(tokenizer: Any, messages: list[dict[str, str]], thinking: bool) -> li
             f"--thinking on: {_label(tokenizer)} has no thinking mode (its chat template ignores the switch); "
             "use --thinking off"
         )
-    ids = tokenizer.apply_chat_template(
-        messages, add_generation_prompt=True, enable_thinking=thinking, tokenize=True, return_dict=False
-    )
+    return _apply(tokenizer, messages, thinking)
+
+
+def _apply(tokenizer: Any, messages: list[dict[str, str]], thinking: bool) -> list[int]:
+    """Raises UserError where the template itself refuses the messages or is broken."""
+    from jinja2 import TemplateError
+
+    try:
+        ids = tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, enable_thinking=thinking, tokenize=True, return_dict=False
+        )
+    except TemplateError as error:
+        raise UserError(
+            f"the chat template of {_label(tokenizer)} refuses the prompt ({error}); use a model whose template takes "
+            "user and assistant turns"
+        ) from None
     return list(ids)
 
 
 def has_thinking_mode(tokenizer: Any) -> bool:
     """Does the template render differently with the switch on and off?"""
     if tokenizer not in _has_thinking:
-        on, off = (
-            tokenizer.apply_chat_template(
-                [{"role": "user", "content": "Hello"}],
-                add_generation_prompt=True,
-                enable_thinking=mode,
-                tokenize=True,
-                return_dict=False,
-            )
-            for mode in (True, False)
-        )
-        _has_thinking[tokenizer] = list(on) != list(off)
+        on, off = (_apply(tokenizer, [{"role": "user", "content": "Hello"}], mode) for mode in (True, False))
+        _has_thinking[tokenizer] = on != off
     return _has_thinking[tokenizer]
 
 

@@ -54,7 +54,7 @@ def read_references(file: Path) -> dict[str, Reference]:
 def read_rows(file: TextFile) -> Iterator[tuple[str, dict[str, Any]]]:
     """(file and line, JSON object) of each line; blank lines are passed over."""
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8").removeprefix("\ufeff")  # a BOM from a Windows editor
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{file}: cannot be read ({error}); give a JSON-lines file in UTF-8") from None
     empty = True
@@ -64,8 +64,9 @@ def read_rows(file: TextFile) -> Iterator[tuple[str, dict[str, Any]]]:
         where = f"{file} line {number}"
         try:
             row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise UserError(f"{where}: not JSON ({error.msg}); write one object per line") from None
+        except (ValueError, RecursionError) as error:  # huge numbers and deep nesting included
+            reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+            raise UserError(f"{where}: not JSON ({reason}); write one object per line") from None
         if not isinstance(row, dict):
             raise UserError(f'{where}: not a JSON object; write {{"id": ..., "turns": [...]}}')
         empty = False
@@ -88,6 +89,8 @@ def _fault(row: dict[str, Any]) -> str | None:
     for place, turn in enumerate(turns, start=1):
         if not isinstance(turn, str):
             return f"turn {place} is {type(turn).__name__}, not a text; write turns as texts"
+        if not turn.isprintable() and any("\ud800" <= c <= "\udfff" for c in turn):
+            return f"turn {place} holds half of a surrogate pair; write the text in UTF-8"
         if not turn.strip():
             return f"turn {place} is blank; give its text or remove the row"
         for placeholder in PLACEHOLDERS:
