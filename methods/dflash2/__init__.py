@@ -1,0 +1,97 @@
+"""DFlash2: DFlash with a selector over its candidates (z-lab, package `dflash` 0.1.0; methods.md 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dcoco_bench.drafting.block_method import BlockMethod
+from dcoco_bench.errors import UserError
+
+from .options import PARAMS
+
+if TYPE_CHECKING:
+    from dcoco_bench.drafting.backbone import BlockBackbone
+    from dcoco_bench.drafting.block_drafter import BlockDrafter
+    from dcoco_bench.drafting.vocabulary import Vocabulary
+    from dcoco_bench.training.objective import Objective, Tables
+    from dcoco_bench.training.scaling import FeatureScale
+
+HEAD = "candidate_selector"  # subfolder of the checkpoint, and the published tensors' prefix
+
+
+class DFlash2(BlockMethod):
+    name = "dflash2"
+    summary = "parallel drafter; a bilinear score of neighbouring candidates from two vocabulary tables, a greedy walk"
+    paper = ""  # a blog post and a package
+    params = PARAMS
+
+    def build(
+        self,
+        checkpoint: Path,
+        backbone: BlockBackbone,
+        vocabulary: Vocabulary,
+        target: Any,
+        slots: int | None,
+        params: Mapping[str, Any],
+    ) -> BlockDrafter:
+        from .drafter import DFlash2Drafter
+        from .store import load_selector
+
+        selector, k = load_selector(checkpoint / HEAD, params)
+        c = selector.config
+        for field, mine, theirs in (
+            ("hidden_size", c.hidden_size, backbone.config.hidden_size),
+            ("vocab_size", c.vocab_size, len(vocabulary)),
+        ):
+            if mine != theirs:
+                raise UserError(
+                    f"{checkpoint / HEAD}: {field} {mine} (backbone: {theirs}); use the selector trained with it"
+                )
+        _fits(k, vocabulary)
+        return DFlash2Drafter(
+            backbone,
+            vocabulary,
+            target.embedding,
+            target.head,
+            slots,
+            selector,
+            k=k,
+            sampled=params["draft"] == "sampled",
+        )
+
+    def objective(
+        self,
+        backbone: BlockBackbone,
+        tables: Tables,
+        vocabulary: Vocabulary,
+        scale: FeatureScale,
+        params: Mapping[str, Any],
+    ) -> Objective:
+        from .head import SelectorConfig
+        from .objective import DFlash2Objective
+        from .options import RANK, K, training_options
+
+        config = SelectorConfig(backbone.config.hidden_size, len(vocabulary), params["rank"] or RANK)
+        k = params["k"] or min(K, len(vocabulary))
+        _fits(k, vocabulary)
+        return DFlash2Objective(backbone, tables, vocabulary, scale, config, k=k, options=training_options(params))
+
+    def save(self, folder: Path, objective: Objective, tables: Tables) -> None:
+        from .objective import DFlash2Objective
+        from .store import save_selector
+
+        assert isinstance(objective, DFlash2Objective)
+        super().save(folder, objective, tables)
+        save_selector(folder / HEAD, objective.candidate_selector, objective.k, objective.options)
+
+
+def _fits(k: int, vocabulary: Vocabulary) -> None:
+    if k > len(vocabulary):
+        raise UserError(
+            f"dflash2@k={k}: the draft vocabulary has {len(vocabulary)} tokens; say k={len(vocabulary)} or less"
+        )
+
+
+METHOD = DFlash2()
