@@ -31,7 +31,11 @@ class Muon(torch.optim.Optimizer):
     """SGD with Nesterov momentum whose update of a matrix is orthogonalised; the step's RMS matches AdamW's (0.2)."""
 
     def __init__(
-        self, params: Iterable[Tensor | dict[str, Any]], lr: float, momentum: float = 0.95, weight_decay: float = 0.0
+        self,
+        params: Iterable[Tensor] | Iterable[dict[str, Any]],
+        lr: float,
+        momentum: float = 0.95,
+        weight_decay: float = 0.0,
     ) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 

@@ -43,7 +43,7 @@ class Objective(nn.Module, ABC):
         self.head_rows: Tensor
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self.vocabulary = self.vocabulary.to(self.embedding.device)  # not a module, but it must follow the tables
         return self
 

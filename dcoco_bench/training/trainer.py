@@ -60,7 +60,7 @@ class Trainer:
     def _optimizers(self) -> list[torch.optim.Optimizer]:
         lr = self.settings.lr
         if self.settings.optimizer == "adamw":
-            params = [p for p in self.objective.parameters() if p.requires_grad]
+            params: list[torch.Tensor] = [p for p in self.objective.parameters() if p.requires_grad]
             return [torch.optim.AdamW(self._groups(params), lr=lr, weight_decay=0.0)]
         matrices, rest = split_parameters(self.objective)
         matrix_lr = self.settings.matrix_lr

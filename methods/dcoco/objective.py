@@ -129,4 +129,4 @@ class DCOCOObjective(Objective):
         return (order + count * torch.arange(rows, device=order.device)[:, None]).flatten()
 
     def _float32(self) -> AbstractContextManager[None]:
-        return torch.autocast(self.embedding.device.type, enabled=False)  # type: ignore[return-value]
+        return torch.autocast(self.embedding.device.type, enabled=False)

@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from dcoco_bench.drafting.block_method import BLOCK_PARAMS, at_least_one
+from dcoco_bench.drafting.params import above_zero, check_trained_so, one_of, switch
 from dcoco_bench.drafting.walks import Rule
-from dcoco_bench.errors import UserError
 from dcoco_bench.method import Param
 
 K = 16
-
-
-def switch(text: str) -> bool:
-    if text not in ("on", "off"):
-        raise ValueError("must be on or off")
-    return text == "on"
-
-
-def one_of(*words: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text not in words:
-            raise ValueError(f"must be one of {', '.join(words)}")
-        return text
-
-    return parse
-
-
-def above_zero(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise ValueError("must be a number above 0")
-    return value
 
 
 def discount(text: str) -> float:
@@ -92,33 +70,13 @@ def training_options(params: Mapping[str, Any]) -> TrainingOptions:
     return TrainingOptions(**said)
 
 
-def check_trained_so(params: Mapping[str, Any], trained: Mapping[str, Any]) -> None:
-    """A cell that names a training option must be served by a checkpoint trained that way. Raises UserError."""
-    for name in asdict(TrainingOptions()):
-        if params[name] is not None and params[name] != trained.get(name):
-            raise UserError(
-                f"dcoco@{name}={_text(params[name])}: the checkpoint was trained with {name}="
-                f"{_text(trained.get(name))}; leave it out, or give a checkpoint trained that way"
-            )
-
-
-def check_can_serve(params: Mapping[str, Any], pair: bool, zero: str, first: bool) -> None:
-    """An ablation can be switched on when serving, but not off: those weights were never trained. Raises UserError."""
-    untrained = [
-        ("pair", params["pair"] is True and not pair),
-        ("zero", params["zero"] is not None and zero not in ("none", params["zero"])),
-        ("first", params["first"] is True and not first),
+def check_can_serve(params: Mapping[str, Any], trained: Mapping[str, Any]) -> None:
+    """A cell may name a training option that holds for this checkpoint, and may switch an ablation on, not off:
+    those weights were never trained. Raises UserError."""
+    ablated = [
+        ("pair", params["pair"] is True),
+        ("zero", trained["zero"] != "none"),
+        ("first", params["first"] is True),
     ]
-    for name, bad in untrained:
-        if bad:
-            said = {"pair": pair, "zero": zero, "first": first}[name]
-            raise UserError(
-                f"dcoco@{name}={_text(params[name])}: the checkpoint was trained with {name}={_text(said)}; "
-                "leave it out, or give a checkpoint trained that way"
-            )
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return "nothing recorded" if value is None else str(value)
+    names = [*asdict(TrainingOptions()), *(name for name, untrained in ablated if untrained)]
+    check_trained_so("dcoco", params, trained, names)

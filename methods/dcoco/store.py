@@ -11,7 +11,7 @@ from dcoco_bench.drafting.head_store import load_head, read_head_config, save_he
 from dcoco_bench.errors import UserError
 
 from .head import Corrector, CorrectorConfig
-from .options import K, TrainingOptions, check_can_serve, check_trained_so
+from .options import K, TrainingOptions, check_can_serve
 
 
 def save_corrector(folder: Path, corrector: Corrector, k: int, options: TrainingOptions) -> None:
@@ -26,8 +26,7 @@ def load_corrector(folder: Path, params: Mapping[str, Any]) -> tuple[Corrector, 
     """
     raw = read_head_config(folder)
     trained = CorrectorConfig.from_json(raw)
-    check_trained_so(params, raw.get("training") or {})
-    check_can_serve(params, trained.pair, trained.zero, trained.first)
+    check_can_serve(params, {**(raw.get("training") or {}), **trained.to_json()})
     k = params["k"] or raw.get("k", K)
     if type(k) is not int or k < 1:
         raise UserError(f"{folder / 'config.json'}: k {k!r} is not a number of candidates; fetch the checkpoint again")

@@ -176,7 +176,7 @@ def test_the_corrector_is_stored_beside_the_backbone(folder: Path) -> None:
         ("select=beam", "greedy, global-sum, geometric"),
         ("lambda=1.5", r"\(0, 1\]"),
         ("zero=all", "none, z, token, state"),
-        ("corrector=maybe", "on or off"),
+        ("corrector=maybe", "on, off"),
         ("depth=2", "no parameter 'depth'"),
     ],
 )
