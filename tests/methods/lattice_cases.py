@@ -6,7 +6,6 @@ from pathlib import Path
 
 import torch
 from scipy.stats import chisquare
-from torch import Tensor
 
 from dcoco_bench.cells import Sampling
 from dcoco_bench.drafting.block_drafter import BlockDrafter
@@ -141,7 +140,3 @@ def train_head_alone(made: Objective, sequences: list[Sequence], out: Path, step
     )
     before = trainer.evaluate(sequences).tau
     return before, trainer.run(lambda row: None).tau
-
-
-def states(count: int, seed: int = 2) -> Tensor:
-    return torch.randn(count, HIDDEN, generator=torch.Generator().manual_seed(seed))
