@@ -162,3 +162,13 @@ def test_the_anchor_s_transition_corrects_slot_one_only_when_it_is_on() -> None:
     state = corrector.pair_proj(torch.cat([torch.zeros_like(hidden[:, 0]), hidden[:, 0]], dim=-1))
     expected = corrector.direct(anchor[:, None].expand_as(z), z, state[:, None].expand_as(z))
     torch.testing.assert_close(scored - plain, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1.0, 12.0, 300.0])
+def test_pairs_by_exponentials_are_pairs_by_silu_whatever_their_size(scale: float) -> None:
+    """Small, near the switch, and past what exp can hold in float32."""
+    x, y, weight = scale * torch.randn(40, K, 12), scale * torch.randn(40, K, 12), torch.randn(12)
+    bias = torch.tensor([0.5])
+    expected = torch.nn.functional.silu((x[:, :, None] + y[:, None]).double()) @ weight.double() + 0.5
+    served = pairs.score_pairs(x, y, weight, bias)
+    torch.testing.assert_close(served.double(), expected, rtol=1e-5, atol=1e-5 * scale)
