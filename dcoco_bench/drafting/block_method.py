@@ -75,4 +75,6 @@ class BlockMethod(Method):
         """Write what was trained as a checkpoint that `drafter` and vLLM's `method: dflash` load."""
         from dcoco_bench.drafting import checkpoint
 
-        checkpoint.save(folder, objective.serving_backbone(), objective.vocabulary, tables.head)
+        served = objective.serving_backbone()
+        served.config = served.config.model_copy(update={"method": self.name})  # a --from backbone bears another's
+        checkpoint.save(folder, served, objective.vocabulary, tables.head)

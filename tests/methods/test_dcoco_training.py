@@ -12,6 +12,7 @@ from dcoco_bench.methods.dflash.objective import DFlashObjective
 
 from dcoco_bench.cells import Sampling
 from dcoco_bench.drafting.backbone import BlockBackbone
+from dcoco_bench.drafting.config import DraftConfig
 from dcoco_bench.drafting.vocabulary import Vocabulary
 from dcoco_bench.engines.base import Request
 from dcoco_bench.engines.torch.engine import TorchEngine
@@ -100,6 +101,7 @@ def test_joint_training_saves_a_checkpoint_that_serves_what_the_walk_promised(
     after = trainer.run(lambda row: None)
     assert after.tau > before.tau + 0.05
     METHOD.save(tmp_path / "draft", trainer.objective, _tables())
+    assert DraftConfig.read(tmp_path / "draft").method == "dcoco"
 
     target = Target(target_model())
     drafter = METHOD.drafter(tmp_path / "draft", target, MethodSpec.parse("dcoco").resolve(METHOD.params))
