@@ -36,6 +36,9 @@ class DFlash2(BlockMethod):
         slots: int | None,
         params: Mapping[str, Any],
     ) -> BlockDrafter:
+        from dcoco_bench.drafting.checkpoint import read_tensors
+
+        from .convs import load_convs
         from .drafter import DFlash2Drafter
         from .store import load_selector
 
@@ -51,7 +54,7 @@ class DFlash2(BlockMethod):
                 )
         _fits(k, vocabulary)
         return DFlash2Drafter(
-            backbone,
+            load_convs(backbone, read_tensors(checkpoint)),
             vocabulary,
             target.embedding,
             target.head,

@@ -11,6 +11,7 @@ from dcoco_bench.drafting.lattice import Candidates
 from dcoco_bench.drafting.lattice_drafter import LatticeDrafter
 from dcoco_bench.drafting.vocabulary import Vocabulary
 
+from .convs import conv_shape
 from .head import CandidateSelector
 
 
@@ -36,5 +37,6 @@ class DFlash2Drafter(LatticeDrafter):
     def effective_config(self) -> dict[str, Any]:
         return super().effective_config() | {
             "selector_rank": self.selector.config.selector_rank,
+            "conv": conv_shape(self.backbone) is not None,
             "selector_parameters": sum(p.numel() for p in self.selector.parameters()),
         }

@@ -15,6 +15,7 @@ from dcoco_bench.training.objective import Loss, Objective, Tables, slot_weights
 from dcoco_bench.training.scaling import FeatureScale
 from dcoco_bench.training.unary import DECAY, unary_loss
 
+from .convs import add_convs, conv_shape
 from .head import CandidateSelector, SelectorConfig
 from .options import K, TrainingOptions
 
@@ -35,8 +36,9 @@ class DFlash2Objective(Objective):
         decay: float = DECAY,
         seed: int = 42,
     ) -> None:
-        super().__init__(backbone, tables, vocabulary, scale)
-        self.k, self.decay, self.options = k, decay, options or TrainingOptions()
+        options = options or TrainingOptions()
+        super().__init__(add_convs(backbone) if options.conv else backbone, tables, vocabulary, scale)
+        self.k, self.decay, self.options = k, decay, options
         self.candidate_selector = CandidateSelector(config, torch.Generator().manual_seed(seed))
 
     def loss(self, batch: Batch, progress: float) -> Loss:
@@ -66,6 +68,15 @@ class DFlash2Objective(Objective):
         right = ((edges.argmax(-1) == ranks) & there & batch.supervised).sum() / supervised
         covered = (there & batch.supervised).sum() / supervised
         return value, {"select": float(value.detach()), "forced": float(right), "covered": float(covered)}
+
+    def serving_backbone(self) -> BlockBackbone:
+        shape = conv_shape(self.backbone)
+        if shape is None:
+            return super().serving_backbone()
+        served = add_convs(BlockBackbone(self.config), *shape)
+        served.load_state_dict(self.backbone.state_dict())
+        served.fc.weight.data = self.scale.fold(self.backbone.fc.weight.detach())
+        return served.eval()
 
     def draft(self, batch: Batch) -> Tensor:
         """The self-conditioned walk."""

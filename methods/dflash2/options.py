@@ -20,6 +20,7 @@ class TrainingOptions:
     beta: float = 1.0  # L = L_DFlash + beta CE
     gold: str = "drop"  # where the data token is no candidate: drop the slot, or insert it for training
     detach: bool = False  # the selector's loss does not reach the backbone
+    conv: bool = False  # grouped dynamic convolutions around every sublayer of the backbone
 
 
 PARAMS: Mapping[str, Param] = {
@@ -30,6 +31,7 @@ PARAMS: Mapping[str, Param] = {
     "beta": Param(None, above_zero, "beta=1 weighs the selector's loss against the drafter's"),
     "gold": Param(None, one_of("drop", "insert"), "gold=drop skips slots whose data token is no candidate, or insert"),
     "detach": Param(None, switch, "detach=on keeps the selector's gradient out of the backbone"),
+    "conv": Param(None, switch, "conv=on adds the published draft's grouped dynamic convolutions to the backbone"),
 }
 
 
