@@ -59,27 +59,27 @@ def verify_greedy(logits: Tensor, drafts: Tensor) -> Verdict:
     return Verdict(accepted, wanted.gather(1, accepted[:, None]).squeeze(1))
 
 
-def verify_point_mass(logits: Tensor, drafts: Tensor, sampling: Sampling, generators: list[Generator]) -> Verdict:
-    """T>0, deterministic proposal: draw y ~ q and accept iff y equals the draft.
+def verify_point_mass(logits: Tensor, drafts: Tensor, sampling: Sampling, rolls: Tensor) -> Verdict:
+    """T>0, deterministic proposal: draw y ~ q and accept iff y equals the draft. rolls [B, >= N+1] uniform.
 
     The same law as accepting with probability q(draft) and drawing a refusal from q without the draft.
     """
     probs = target_distribution(logits, sampling)
-    wanted = draw(probs, uniforms(generators, logits.shape[1], logits.device))
+    wanted = draw(probs, rolls[:, : logits.shape[1]])
     accepted = _prefix_length(drafts == wanted[:, :-1])
     return Verdict(accepted, wanted.gather(1, accepted[:, None]).squeeze(1))
 
 
-def verify_sampled(
-    logits: Tensor, drafts: Tensor, proposal: Tensor, sampling: Sampling, generators: list[Generator]
-) -> Verdict:
-    """T>0, sampled proposal p [B, N, V]: accept with min(1, q/p), a refusal is drawn from max(0, q - p)."""
+def verify_sampled(logits: Tensor, drafts: Tensor, proposal: Tensor, sampling: Sampling, rolls: Tensor) -> Verdict:
+    """T>0, sampled proposal p [B, N, V]: accept with min(1, q/p), a refusal is drawn from max(0, q - p).
+
+    rolls [B, >= N+1] uniform; the last column draws the target's own token.
+    """
     target = target_distribution(logits, sampling)
     slots = drafts.shape[1]
-    rolls = uniforms(generators, slots + 1, logits.device)
     q = target[:, :-1].gather(2, drafts[..., None]).squeeze(-1)
     p = proposal.gather(2, drafts[..., None]).squeeze(-1)
-    accepted = _prefix_length(rolls[:, :-1] * p < q)
+    accepted = _prefix_length(rolls[:, :slots] * p < q)
     row = torch.arange(len(drafts), device=drafts.device)
     last = target[row, accepted]
     residual = (last - torch.nn.functional.pad(proposal, (0, 0, 0, 1))[row, accepted]).clamp_min(0)

@@ -38,14 +38,13 @@ def _logits(slots: int) -> torch.Tensor:
     return TARGET.log().expand(DRAWS, slots + 1, 5)
 
 
-def _generators() -> list[torch.Generator]:
-    return [torch.Generator().manual_seed(i) for i in range(DRAWS)]
+ROLLS = uniforms([torch.Generator().manual_seed(i) for i in range(DRAWS)], 3, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("proposed", [0, 3])
 def test_point_mass_rule_keeps_the_target_distribution(proposed: int) -> None:
     drafts = torch.full((DRAWS, 1), proposed)
-    verdict = verify_point_mass(_logits(1), drafts, PLAIN, _generators())
+    verdict = verify_point_mass(_logits(1), drafts, PLAIN, ROLLS)
     assert _p_value(_first_tokens(drafts, *verdict)) > 1e-3
     rate = float((verdict.accepted > 0).float().mean())
     assert rate == pytest.approx(float(TARGET[proposed]), abs=0.01)
@@ -54,7 +53,7 @@ def test_point_mass_rule_keeps_the_target_distribution(proposed: int) -> None:
 def test_ratio_rule_keeps_the_target_distribution_and_accepts_the_overlap() -> None:
     generator = torch.Generator().manual_seed(0)
     drafts = torch.multinomial(DRAFT, DRAWS, replacement=True, generator=generator)[:, None]
-    verdict = verify_sampled(_logits(1), drafts, DRAFT.expand(DRAWS, 1, 5), PLAIN, _generators())
+    verdict = verify_sampled(_logits(1), drafts, DRAFT.expand(DRAWS, 1, 5), PLAIN, ROLLS)
     assert _p_value(_first_tokens(drafts, *verdict)) > 1e-3
     overlap = float(torch.minimum(TARGET, DRAFT).sum())
     assert float((verdict.accepted > 0).float().mean()) == pytest.approx(overlap, abs=0.01)
@@ -71,7 +70,7 @@ def test_a_wrong_rule_is_caught() -> None:
 
 def test_the_token_after_a_whole_accepted_block_follows_the_target() -> None:
     drafts = torch.zeros(DRAWS, 2, dtype=torch.long)
-    verdict = verify_point_mass(_logits(2), drafts, PLAIN, _generators())
+    verdict = verify_point_mass(_logits(2), drafts, PLAIN, ROLLS)
     whole = verdict.accepted == 2
     assert _p_value(verdict.following[whole]) > 1e-3
     cut = verdict.following[verdict.accepted == 1]

@@ -13,7 +13,6 @@ from dcoco_bench.drafting.block_drafter import BlockDrafter
 from dcoco_bench.drafting.verify import Verdict, draw, target_distribution, uniforms
 from dcoco_bench.drafting.vocabulary import Vocabulary
 from dcoco_bench.engines.base import Request
-from dcoco_bench.engines.torch import engine as engine_module
 from dcoco_bench.engines.torch.engine import TorchEngine
 from dcoco_bench.engines.torch.target import Target
 from tests.tiny import HIDDEN, backbone, raw_target, target_model
@@ -71,7 +70,7 @@ def test_the_third_token_follows_the_target(drafted: bool) -> None:
 def test_a_wrong_rule_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Accept with q(draft), but draw the correction from q itself: the refused token gets a second chance."""
 
-    def wrong(logits, drafts, proposal, sampling, generators):  # type: ignore[no-untyped-def]
+    def wrong(_engine, logits, drafts, proposal, sampling, generators):  # type: ignore[no-untyped-def]
         probs = target_distribution(logits, sampling)
         rolls = uniforms(generators, drafts.shape[1] + 1, logits.device)
         keep = rolls[:, :-1] < probs[:, :-1].gather(2, drafts[..., None]).squeeze(-1)
@@ -79,5 +78,22 @@ def test_a_wrong_rule_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
         row = torch.arange(len(drafts))
         return Verdict(accepted, draw(probs[row, accepted], rolls[:, -1]))
 
-    monkeypatch.setattr(engine_module, "_verify", wrong)
+    monkeypatch.setattr(TorchEngine, "_verify", wrong)
     assert _p_value(_sampled_third_token(drafted=True)) < 1e-6
+
+
+def test_a_request_s_answer_does_not_depend_on_its_neighbours() -> None:
+    """Same seed and id, alone or among requests that end earlier and later: the same tokens."""
+    target = Target(target_model())
+    answers = []
+    for neighbours in ([], [3, 9, 30]):
+        drafter = BlockDrafter(backbone(), Vocabulary.full(target.shape["vocab_size"]), target.embedding, target.head)
+        engine = TorchEngine(target, drafter, stop_ids=frozenset(), max_concurrency=4, max_context=64)
+        engine.submit(Request(7, PROMPT, 17, Sampling(temperature=1.0), seed=5))
+        for number, tokens in enumerate(neighbours):
+            engine.submit(Request(100 + number, PROMPT, tokens, Sampling(temperature=1.0), seed=5))
+        done = []
+        while len(done) <= len(neighbours):
+            done += engine.poll()
+        answers.append(next(f.output_ids for f in done if f.id == 7))
+    assert answers[0] == answers[1]

@@ -11,7 +11,7 @@ from dcoco_bench.cells import Sampling
 from dcoco_bench.drafting.block_drafter import BlockDrafter
 from dcoco_bench.drafting.drafter import Drafter
 from dcoco_bench.drafting.lattice_drafter import LatticeDrafter
-from dcoco_bench.drafting.verify import draw, target_distribution, verify_sampled
+from dcoco_bench.drafting.verify import draw, target_distribution, uniforms, verify_sampled
 from dcoco_bench.drafting.vocabulary import Vocabulary
 from dcoco_bench.engines.base import Finished, Request
 from dcoco_bench.engines.torch.engine import TorchEngine
@@ -68,7 +68,8 @@ def sampling_p_value(drafter: LatticeDrafter) -> float:
     proposal = drafter.choose(hidden, anchors, SAMPLING, generators)
     assert proposal.probs is not None
     logits = table[torch.cat([anchors[:, None], proposal.tokens], dim=1)]
-    accepted, following = verify_sampled(logits, proposal.tokens, proposal.probs, SAMPLING, generators)
+    rolls = uniforms(generators, drafter.slots + 1, anchors.device)
+    accepted, following = verify_sampled(logits, proposal.tokens, proposal.probs, SAMPLING, rolls)
     assert 0 < int((accepted > 0).sum()) < ROWS
     laws = target_distribution(table, SAMPLING)
     first = torch.where(accepted > 0, proposal.tokens[:, 0], following)

@@ -131,7 +131,7 @@ class TorchEngine:
             proposal = self.drafter.propose(0, anchors, starts, sampling, generators, self.clock.lap)
             ids = torch.cat([ids, proposal.tokens[:, :slots]], dim=1)
         logits, features = self.target.forward(0, ids, starts)
-        verdict = _verify(logits, ids[:, 1:], proposal, sampling, generators)
+        verdict = self._verify(logits, ids[:, 1:], proposal, sampling, generators)
         accepted, following = verdict.accepted.tolist(), verdict.following.tolist()
         self.clock.lap("verify")
 
@@ -143,6 +143,22 @@ class TorchEngine:
         self._commit(ids, accepted, following, proposal, logits)
         self.steps += 1
         self.clock.lap("other")
+
+    def _verify(
+        self,
+        logits: Tensor,
+        drafts: Tensor,
+        proposal: Proposal | None,
+        sampling: Sampling,
+        generators: list[Generator],
+    ) -> Verdict:
+        if sampling.greedy:
+            return verify_greedy(logits, drafts)
+        # Always as many as a whole block takes: how far a neighbour may still draft must not move a request's stream.
+        rolls = uniforms(generators, self.slots + 1, logits.device)
+        if proposal is None or proposal.probs is None:
+            return verify_point_mass(logits, drafts, sampling, rolls)
+        return verify_sampled(logits, drafts, proposal.probs[:, : drafts.shape[1]], sampling, rolls)
 
     def _commit(
         self, ids: Tensor, accepted: list[int], following: list[int], proposal: Proposal | None, logits: Tensor
@@ -198,16 +214,6 @@ class TorchEngine:
     def close(self) -> None:
         self.streams.clear()
         self.waiting.clear()
-
-
-def _verify(
-    logits: Tensor, drafts: Tensor, proposal: Proposal | None, sampling: Sampling, generators: list[Generator]
-) -> Verdict:
-    if sampling.greedy:
-        return verify_greedy(logits, drafts)
-    if proposal is None or proposal.probs is None:
-        return verify_point_mass(logits, drafts, sampling, generators)
-    return verify_sampled(logits, drafts, proposal.probs[:, : drafts.shape[1]], sampling, generators)
 
 
 def _margins(logits: Tensor) -> list[float]:
