@@ -24,6 +24,7 @@ def generate(
     max_tokens: Annotated[int, typer.Option(help="Per answer.")] = 192,
     max_prompt: Annotated[int, typer.Option(help="Longer prompts (tokens) are left out.")] = 320,
     taps: Annotated[str | None, typer.Option(help="Target layers to record, e.g. 1,8,15,22,28.")] = None,
+    part: Annotated[str, typer.Option(help="i/n: this worker of n that fill --out together, --count each.")] = "1/1",
 ) -> None:
     """The target answers training prompts greedily; its features are kept for `train`."""
     from dcoco_bench.training.command import GenerateRequest, run_generate
@@ -34,7 +35,8 @@ def generate(
             layers = tuple(int(t) for t in taps.split(","))
         except ValueError:
             raise UserError(f"--taps {taps}: not whole numbers; write e.g. --taps 1,8,15,22,28") from None
-    run_generate(GenerateRequest(prompts, out, backbone, count, conc, max_tokens, max_prompt, layers), _say)
+    request = GenerateRequest(prompts, out, backbone, count, conc, max_tokens, max_prompt, layers, _worker_of(part))
+    run_generate(request, _say)
 
 
 def train(
@@ -56,6 +58,7 @@ def train(
     backbone_lr: Annotated[float, typer.Option(help="The backbone's share of both peaks.")] = 1.0,
     sequences: Annotated[int, typer.Option(help="Answers a step.")] = 16,
     anchors: Annotated[int, typer.Option(help="Blocks an answer.")] = 48,
+    soft: Annotated[float, typer.Option(help="0..1: how much of the loss follows the target's distribution.")] = 0.0,
     seed: Annotated[int, typer.Option()] = 42,
 ) -> None:
     """Train a method's drafter on teacher data, within a budget of steps or minutes."""
@@ -74,6 +77,8 @@ def train(
             raise UserError(f"{flag} {value}: must be at least 1")
     if not backbone_lr > 0:
         raise UserError(f"--backbone-lr {backbone_lr:g}: must be above 0; dcoco@frozen=on trains a corrector alone")
+    if not 0 <= soft <= 1:
+        raise UserError(f"--soft {soft:g}: a share, between 0 and 1")
     settings = Settings(
         steps=steps,
         seconds=None if minutes is None else minutes * 60,
@@ -87,7 +92,15 @@ def train(
         bf16=fast_dtype(default_device()) == "bfloat16",
     )
     shape = DraftShape(layers, block_size, Layout(layout), vocab)
-    run_train(TrainRequest(method, teacher, out, settings, shape, backbone, start, resume), _say)
+    run_train(TrainRequest(method, teacher, out, settings, shape, backbone, start, resume, soft), _say)
+
+
+def _worker_of(part: str) -> tuple[int, int]:
+    """`2/3` → (1, 3)."""
+    worker, slash, workers = part.partition("/")
+    if slash and worker.isdecimal() and workers.isdecimal() and 1 <= int(worker) <= int(workers):
+        return int(worker) - 1, int(workers)
+    raise UserError(f"--part {part}: not a worker of several; write e.g. --part 1/2 and --part 2/2")
 
 
 def _say(text: str) -> None:

@@ -39,6 +39,7 @@ class GenerateRequest:
     max_tokens: int = 192
     max_prompt: int = 320
     taps: tuple[int, ...] | None = None
+    part: tuple[int, int] = (0, 1)  # this worker, of how many
 
 
 def run_generate(request: GenerateRequest, say: Say) -> None:
@@ -81,6 +82,7 @@ def run_generate(request: GenerateRequest, say: Say) -> None:
         max_tokens=request.max_tokens,
         max_prompt=request.max_prompt,
         count=request.count,
+        part=request.part,
     ):
         if perf_counter() - last > 15:
             last = perf_counter()
@@ -100,6 +102,7 @@ class TrainRequest:
     backbone: str = "smollm2-135m"
     start: Path | None = None
     resume: bool = False
+    soft: float = 0.0  # share of the drafter's loss that follows the target's distribution
 
 
 def run_train(request: TrainRequest, say: Say) -> float:
@@ -132,6 +135,7 @@ def run_train(request: TrainRequest, say: Say) -> float:
         f"{len(ready.train)} answers to train on, {len(ready.held_out)} held out; the draft vocabulary of "
         f"{len(ready.objective.vocabulary)} covers {ready.coverage:.1%} of held-out tokens"
     )
+    ready.objective.soft_share = request.soft
     objective = ready.objective.to(default_device())
     trainer = Trainer(objective, ready.train, ready.held_out, request.out, request.settings)
     if request.resume and trainer.resume():

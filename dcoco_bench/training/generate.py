@@ -61,19 +61,25 @@ def generate(
     max_tokens: int,
     max_prompt: int,
     count: int,
+    part: tuple[int, int] = (0, 1),
 ) -> Iterator[tuple[int, int]]:
     """Answer prompts until `count` answers are on disk; yields (answers, tokens) done as it goes.
 
     Resumes: prompts that a finished shard holds are skipped. Prompts over `max_prompt` tokens are left out.
+    `part` (i, n): this worker's prompts and shards are the i-th of every n; n workers fill one folder together,
+    `count` being each worker's own.
     """
-    done = [answer for shard in shards(folder) for answer in read_answers(shard)]
+    worker, workers = part
+    mine = [shard for shard in shards(folder) if int(shard.stem) % workers == worker]
+    done = [answer for shard in mine for answer in read_answers(shard)]
     held = {answer.prompt for answer in done}
-    answered, tokens, number = len(done), sum(len(a.output_ids) for a in done), len(shards(folder))
+    answered, tokens = len(done), sum(len(a.output_ids) for a in done)
+    number = max((int(shard.stem) + workers for shard in mine), default=worker)
     recorder = FeatureRecorder(taps)
     engine = TorchEngine(
         target, recorder, stop_ids=stop_ids, max_concurrency=concurrency, max_context=max_prompt + max_tokens
     )
-    queue = ((n, render(message(row))) for n, row in enumerate(prompts) if n not in held)
+    queue = ((n, render(message(row))) for n, row in enumerate(prompts) if n % workers == worker and n not in held)
     fitting = ((n, ids) for n, ids in queue if len(ids) <= max_prompt)
     in_flight: dict[int, list[int]] = {}
     buffer: list[tuple[Answer, Any]] = []
@@ -91,7 +97,7 @@ def generate(
             tokens += len(finished.output_ids)
         if len(buffer) >= ANSWERS_PER_SHARD or answered >= count:
             write_shard(folder, number, [a for a, _ in buffer], [f for _, f in buffer])
-            number, buffer = number + 1, []
+            number, buffer = number + workers, []
         yield answered, tokens + engine.tokens_in_flight()
     if buffer:
         write_shard(folder, number, [a for a, _ in buffer], [f for _, f in buffer])

@@ -16,6 +16,7 @@ from dcoco_bench.drafting.vocabulary import Vocabulary
 from dcoco_bench.training.batches import Batch
 from dcoco_bench.training.blocks import block_hidden
 from dcoco_bench.training.scaling import FeatureScale
+from dcoco_bench.training.soft import Soft, soft_labels
 
 
 class Tables(NamedTuple):
@@ -37,6 +38,7 @@ class Objective(nn.Module, ABC):
         super().__init__()
         self.backbone, self.vocabulary, self.scale = backbone, vocabulary, scale
         self.config: DraftConfig = backbone.config
+        self.soft_share = 0.0  # of the drafter's own loss: how much of it follows the target's distribution
         self.register_buffer("embedding", tables.embedding, persistent=False)
         self.register_buffer("head_rows", tables.head[vocabulary.kept].contiguous(), persistent=False)
         self.embedding: Tensor
@@ -61,6 +63,9 @@ class Objective(nn.Module, ABC):
         One product over all slots: a strided [B, n, N, d] would be multiplied block by block, several times slower.
         """
         return linear(hidden.flatten(0, -2).contiguous(), self.head_rows).unflatten(0, hidden.shape[:-1])
+
+    def soft_labels(self, batch: Batch) -> Soft | None:
+        return soft_labels(self.soft_share, batch, self.head_rows)
 
     def serving_backbone(self) -> BlockBackbone:
         """A copy that reads raw features, as checkpoints and engines do."""

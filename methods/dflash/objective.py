@@ -17,7 +17,8 @@ class DFlashObjective(Objective):
         self.decay = decay
 
     def loss(self, batch: Batch, progress: float) -> Loss:
-        return unary_loss(self.unary_logits(self.slot_hidden(batch)), batch, self.vocabulary, self.decay)
+        logits = self.unary_logits(self.slot_hidden(batch))
+        return unary_loss(logits, batch, self.vocabulary, self.decay, self.soft_labels(batch))
 
     def draft(self, batch: Batch) -> Tensor:
         return self.vocabulary.to_target(self.unary_logits(self.slot_hidden(batch)).argmax(-1))

@@ -44,7 +44,7 @@ class DFlash2Objective(Objective):
     def loss(self, batch: Batch, progress: float) -> Loss:
         hidden = self.slot_hidden(batch)
         logits = self.unary_logits(hidden)
-        drafted = unary_loss(logits, batch, self.vocabulary, self.decay)
+        drafted = unary_loss(logits, batch, self.vocabulary, self.decay, self.soft_labels(batch))
         if self.options.detach:
             hidden, logits = hidden.detach(), logits.detach()
         selected, parts = self.selector_loss(hidden, logits, batch)

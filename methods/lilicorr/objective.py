@@ -47,7 +47,7 @@ class LiLiCorrObjective(Objective):
     def loss(self, batch: Batch, progress: float) -> Loss:
         hidden = self.slot_hidden(batch)
         logits = self.unary_logits(hidden)
-        drafted = unary_loss(logits, batch, self.vocabulary, self.decay)
+        drafted = unary_loss(logits, batch, self.vocabulary, self.decay, self.soft_labels(batch))
         blocks = self._drawn(batch.supervised)
         value, parts = self.head_loss(hidden.flatten(0, 1)[blocks], logits.flatten(0, 1)[blocks], batch, blocks)
         return Loss(drafted.value + value, drafted.parts | parts)

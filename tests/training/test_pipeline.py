@@ -27,9 +27,11 @@ TAPS = (0, 2)
 COUNT = 40
 
 
-def _generate(folder: Path, count: int, concurrency: int = 5) -> None:
+def _generate(
+    folder: Path, count: int, concurrency: int = 5, part: tuple[int, int] = (0, 1), prompts: int | None = None
+) -> None:
     folder.mkdir(exist_ok=True)
-    prompts = [{"prompt": str(i), "domain": "general"} for i in range(count)]
+    rows = [{"prompt": str(i), "domain": "general"} for i in range(prompts or count)]
 
     def render(text: str) -> list[int]:
         start = int(text)
@@ -38,7 +40,7 @@ def _generate(folder: Path, count: int, concurrency: int = 5) -> None:
     for _ in generate(
         Target(target_model()),
         render,
-        prompts,
+        rows,
         folder,
         taps=(*TAPS, FINAL),
         stop_ids=frozenset({0}),
@@ -46,6 +48,7 @@ def _generate(folder: Path, count: int, concurrency: int = 5) -> None:
         max_tokens=32,
         max_prompt=16,
         count=count,
+        part=part,
     ):
         pass
 
@@ -79,6 +82,15 @@ def test_generate_goes_on_where_it_stopped_and_repeats_no_prompt(tmp_path: Path)
     _generate(tmp_path / "b", 20, concurrency=1)
     alone = {a.prompt: a.output_ids for s in shards(tmp_path / "b") for a in read_answers(s)}
     assert {a.prompt: a.output_ids for a in both} == alone
+
+
+def test_workers_fill_one_folder_without_meeting(tmp_path: Path) -> None:
+    """Three workers, the second stopped and resumed: every prompt once, no shard overwritten."""
+    for part in ((1, 3), (0, 3), (2, 3)):
+        _generate(tmp_path, 3, part=part, prompts=20)
+    _generate(tmp_path, 6, part=(1, 3), prompts=20)
+    shard_prompts = {int(s.stem): sorted(a.prompt for a in read_answers(s)) for s in shards(tmp_path)}
+    assert shard_prompts == {0: [0, 3, 6], 1: [1, 4, 7], 2: [2, 5, 8], 4: [10, 13, 16]}
 
 
 def _objective(teacher: Path, layout: Layout = Layout.FILL_IN) -> DFlashObjective:
