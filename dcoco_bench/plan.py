@@ -32,7 +32,8 @@ class Plan:
     ) -> None:
         self.matrix, self.registry = matrix, registry
         self.kind = get_engine(matrix.engine)
-        self._overrides, self._data_dir = dict(checkpoints or {}), data_dir
+        self._overrides = {registry.canonical(spec): folder for spec, folder in (checkpoints or {}).items()}
+        self._data_dir = data_dir
         self._backbones = {name: resolve_backbone(name) for name in matrix.backbones}
         self._tokenizers: dict[str, Any] = {}
         self._prompts: dict[str, PromptSet] = {}
@@ -44,8 +45,8 @@ class Plan:
 
     def check(self) -> None:
         """Names, parameters, checkpoints, thinking modes, prompts, and that every prompt fits with its answers."""
-        for name in self._overrides:
-            self.registry.checkpoint_for(name, "", self._overrides)
+        for spec in self._overrides:
+            self.registry.checkpoint_for(spec, "", self._overrides)
         for text in self.matrix.methods:
             spec = MethodSpec.parse(text)
             method = self.registry.get_method(spec.name)
@@ -58,7 +59,7 @@ class Plan:
                         f"use --thinking {backbone.thinking[0]}"
                     )
             for text in self.matrix.methods:
-                self.checkpoint(backbone, MethodSpec.parse(text).name)
+                self.checkpoint(backbone, text)
         for suite in self.matrix.suites:
             self.prompts(suite)
         for name in self._backbones:
@@ -98,13 +99,13 @@ class Plan:
             )
         return self._contexts[backbone]
 
-    def checkpoint(self, backbone: Backbone, method: str) -> Path | None:
+    def checkpoint(self, backbone: Backbone, spec: str) -> Path | None:
         if not self.kind.needs_weights:
             return None
-        return self.registry.checkpoint_for(method, backbone.label, self._overrides)
+        return self.registry.checkpoint_for(spec, backbone.label, self._overrides)
 
     def checkpoint_hash(self, cell: Cell) -> str | None:
-        folder = self.checkpoint(self._backbones[cell.backbone], MethodSpec.parse(cell.method).name)
+        folder = self.checkpoint(self._backbones[cell.backbone], cell.method)
         return weights_hash(folder) if folder else None
 
     def fingerprint(self) -> dict[str, dict[str, str]]:
@@ -113,10 +114,9 @@ class Plan:
         checkpoints = {}
         for backbone in self._backbones.values():
             for spec in self.matrix.methods:
-                name = MethodSpec.parse(spec).name
-                folder = self.checkpoint(backbone, name)
+                folder = self.checkpoint(backbone, spec)
                 if folder:
-                    checkpoints[f"{name} for {backbone.label}"] = weights_hash(folder)
+                    checkpoints[f"{spec} for {backbone.label}"] = weights_hash(folder)
         return {"suites": suites, "checkpoints": checkpoints}
 
     def open_engine(self, cell: Cell) -> Engine:
@@ -126,7 +126,7 @@ class Plan:
             backbone,
             method,
             spec.resolve(method.params),
-            self.checkpoint(backbone, spec.name),
+            self.checkpoint(backbone, cell.method),
             dtype=cell.dtype,
             seed=cell.seed,
             max_concurrency=max(self.matrix.concurrency),

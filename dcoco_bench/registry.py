@@ -107,14 +107,19 @@ class Registry:
         """The baseline, and every method that has a checkpoint of its own for this backbone."""
         return [name for name, e in self.entries.items() if name == BASELINE or e.own_checkpoint(backbone)]
 
-    def checkpoint_for(self, name: str, backbone: str, overrides: Mapping[str, Path] | None = None) -> Path | None:
-        """The draft checkpoint: the user's, else the method's own; None for a method that needs none."""
+    def checkpoint_for(self, spec: str, backbone: str, overrides: Mapping[str, Path] | None = None) -> Path | None:
+        """The draft checkpoint: the user's for this very spec (an ablation has weights of its own), else the user's
+        for the method, else the method's own; None for a method that needs none."""
+        name = MethodSpec.parse(spec).name
         entry = self.entry(name)
-        if overrides and name in overrides:
-            path = overrides[name]
-            if not (path / "config.json").is_file():
-                raise UserError(f"--checkpoint {name}={path}: no config.json there; give a draft checkpoint's folder")
-            return path
+        for key in (spec, name):
+            if overrides and key in overrides:
+                path = overrides[key]
+                if not (path / "config.json").is_file():
+                    raise UserError(
+                        f"--checkpoint {key}={path}: no config.json there; give a draft checkpoint's folder"
+                    )
+                return path
         if not entry.method.needs_checkpoint:
             return None
         own = entry.own_checkpoint(backbone)

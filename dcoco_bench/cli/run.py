@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -120,11 +120,11 @@ def run(
 
 
 def parse_checkpoints(pairs: list[str]) -> dict[str, Path]:
-    """`dflash=folder` → {"dflash": Path("folder")}."""
-    found: dict[str, Any] = {}
+    """`dcoco@pair=off=folder` → {"dcoco@pair=off": Path("folder")}."""
+    found: dict[str, Path] = {}
     for pair in pairs:
-        name, eq, path = pair.partition("=")
-        if not eq or not name or not path:
+        spec, eq, path = pair.rpartition("=")
+        if not eq or not spec or not path:
             raise UserError(f"--checkpoint {pair}: not METHOD=FOLDER; write e.g. --checkpoint dflash=my/checkpoint")
-        found[name] = Path(path).expanduser()
+        found[spec] = Path(path).expanduser()
     return found

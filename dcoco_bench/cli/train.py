@@ -1,4 +1,4 @@
-"""`dcoco-bench generate` and `dcoco-bench train`."""
+"""`dcoco-bench generate`, `train` and `recipe`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from dcoco_bench.errors import UserError
 def register(app: typer.Typer) -> None:
     app.command("generate")(generate)
     app.command("train")(train)
+    app.command("recipe")(recipe)
 
 
 def generate(
@@ -93,6 +94,17 @@ def train(
     )
     shape = DraftShape(layers, block_size, Layout(layout), vocab)
     run_train(TrainRequest(method, teacher, out, settings, shape, backbone, start, resume, soft), _say)
+
+
+def recipe(
+    file: Annotated[Path, typer.Argument(help="A recipe's TOML, or the name of one of ours: smollm2-135m.")],
+    out: Annotated[Path, typer.Option(help="Teacher data and one folder per run; an existing one is continued.")],
+    only: Annotated[str | None, typer.Option(help="Do this one run.")] = None,
+) -> None:
+    """Train several methods under one budget: the teacher's answers, phase 1, then every run of the recipe."""
+    from dcoco_bench.training.recipe import follow, read_recipe
+
+    follow(read_recipe(file), out, _say, only)
 
 
 def _worker_of(part: str) -> tuple[int, int]:
