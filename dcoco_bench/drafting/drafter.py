@@ -15,6 +15,7 @@ class Proposal(NamedTuple):
     tokens: Tensor  # [B, N] target-vocabulary ids
     probs: Tensor | None = None  # [B, N, V] the law the tokens were drawn from; None = deterministic (point mass)
     candidates: Tensor | None = None  # [B, N, K] the drafter's best ids per slot, best first, when asked for
+    lengths: Tensor | None = None  # [B] draft tokens to verify, where a method holds some back; None = all N
 
 
 Lap = Callable[[str], None]  # credits the time since the last lap to a phase: "draft" or "head"

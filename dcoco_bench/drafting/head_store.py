@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
@@ -16,10 +17,10 @@ from torch import nn
 from dcoco_bench.errors import UserError
 
 
-def save_head(folder: Path, head: nn.Module, config: dict[str, Any]) -> None:
-    """float32: heads are small, and what they add is small too."""
+def save_head(folder: Path, head: nn.Module, config: dict[str, Any], dtype: torch.dtype = torch.float32) -> None:
+    """float32 where a head is small, as what it adds is small too; bfloat16 for heads with vocabulary tables."""
     folder.mkdir(parents=True, exist_ok=True)
-    tensors = {name: t.detach().float().contiguous() for name, t in head.state_dict().items()}
+    tensors = {name: t.detach().to(dtype).contiguous() for name, t in head.state_dict().items()}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
 
@@ -40,7 +41,7 @@ def read_head_config(folder: Path) -> dict[str, Any]:
 
 
 def load_head(folder: Path, head: nn.Module) -> None:
-    """Fill `head` from the folder. Raises UserError listing every name or shape that does not fit."""
+    """Fill `head` (float32) from the folder. Raises UserError listing every name or shape that does not fit."""
     try:
         tensors = load_file(folder / "model.safetensors")
     except (SafetensorError, OSError) as error:
@@ -58,3 +59,10 @@ def load_head(folder: Path, head: nn.Module) -> None:
     if problems:
         raise UserError(f"head {folder}: {'; '.join(problems)}; the weights are not of this config")
     head.load_state_dict(tensors)
+
+
+def check_belongs(folder: Path, *sizes: tuple[str, int, int]) -> None:
+    """Each (name, the head's, its backbone's) must agree. Raises UserError naming the first that does not."""
+    for field, mine, theirs in sizes:
+        if mine != theirs:
+            raise UserError(f"{folder}: {field} {mine} (backbone: {theirs}); use the head trained with it")

@@ -37,6 +37,14 @@ DRAFT = Param(
 )
 
 
+SEQUENTIAL_DRAFT = Param(
+    "argmax",
+    one_of("argmax", "sampled"),
+    "draft=argmax (a point mass) or draft=sampled (softmax over the draft vocabulary) at temperatures above 0",
+    serving_only=True,
+)
+
+
 def check_trained_so(method: str, params: Mapping[str, Any], trained: Mapping[str, Any], names: Iterable[str]) -> None:
     """A cell that names a training option must be served by a checkpoint trained that way. Raises UserError."""
     for name in names:

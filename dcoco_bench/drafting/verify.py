@@ -48,29 +48,40 @@ def uniforms(generators: list[Generator], width: int, device: torch.device) -> T
     return torch.stack([torch.rand(width, generator=g, dtype=torch.float64) for g in generators]).to(device)
 
 
+def _offered(drafts: Tensor, lengths: Tensor | None) -> Tensor:
+    """[B, N] True where a slot was offered for verification: the first `lengths` [B] of each row, else all."""
+    if lengths is None:
+        return torch.ones_like(drafts, dtype=torch.bool)
+    return torch.arange(drafts.shape[1], device=drafts.device) < lengths[:, None]
+
+
 def _prefix_length(matches: Tensor) -> Tensor:
     return matches.long().cumprod(-1).sum(-1)
 
 
-def verify_greedy(logits: Tensor, drafts: Tensor) -> Verdict:
-    """T=0: accept while the draft equals the target's argmax. logits [B, N+1, V], drafts [B, N]."""
+def verify_greedy(logits: Tensor, drafts: Tensor, lengths: Tensor | None = None) -> Verdict:
+    """T=0: accept while the draft equals the target's argmax. logits [B, N+1, V], drafts [B, N], lengths [B]."""
     wanted = logits.argmax(-1)
-    accepted = _prefix_length(drafts == wanted[:, :-1])
+    accepted = _prefix_length((drafts == wanted[:, :-1]) & _offered(drafts, lengths))
     return Verdict(accepted, wanted.gather(1, accepted[:, None]).squeeze(1))
 
 
-def verify_point_mass(logits: Tensor, drafts: Tensor, sampling: Sampling, rolls: Tensor) -> Verdict:
+def verify_point_mass(
+    logits: Tensor, drafts: Tensor, sampling: Sampling, rolls: Tensor, lengths: Tensor | None = None
+) -> Verdict:
     """T>0, deterministic proposal: draw y ~ q and accept iff y equals the draft. rolls [B, >= N+1] uniform.
 
     The same law as accepting with probability q(draft) and drawing a refusal from q without the draft.
     """
     probs = target_distribution(logits, sampling)
     wanted = draw(probs, rolls[:, : logits.shape[1]])
-    accepted = _prefix_length(drafts == wanted[:, :-1])
+    accepted = _prefix_length((drafts == wanted[:, :-1]) & _offered(drafts, lengths))
     return Verdict(accepted, wanted.gather(1, accepted[:, None]).squeeze(1))
 
 
-def verify_sampled(logits: Tensor, drafts: Tensor, proposal: Tensor, sampling: Sampling, rolls: Tensor) -> Verdict:
+def verify_sampled(
+    logits: Tensor, drafts: Tensor, proposal: Tensor, sampling: Sampling, rolls: Tensor, lengths: Tensor | None = None
+) -> Verdict:
     """T>0, sampled proposal p [B, N, V]: accept with min(1, q/p), a refusal is drawn from max(0, q - p).
 
     rolls [B, >= N+1] uniform; the last column draws the target's own token.
@@ -79,7 +90,10 @@ def verify_sampled(logits: Tensor, drafts: Tensor, proposal: Tensor, sampling: S
     slots = drafts.shape[1]
     q = target[:, :-1].gather(2, drafts[..., None]).squeeze(-1)
     p = proposal.gather(2, drafts[..., None]).squeeze(-1)
-    accepted = _prefix_length(rolls[:, :slots] * p < q)
+    offered = _offered(drafts, lengths)
+    accepted = _prefix_length((rolls[:, :slots] * p < q) & offered)
+    if lengths is not None:
+        proposal = proposal * offered[..., None]  # what was not offered was not refused: nothing to take off
     row = torch.arange(len(drafts), device=drafts.device)
     last = target[row, accepted]
     residual = (last - torch.nn.functional.pad(proposal, (0, 0, 0, 1))[row, accepted]).clamp_min(0)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dcoco_bench.drafting.block_method import BlockMethod
+from dcoco_bench.drafting.head_store import check_belongs
 from dcoco_bench.errors import UserError
 
 from .options import PARAMS
@@ -40,11 +41,7 @@ class DCOCO(BlockMethod):
         from .store import load_corrector
 
         corrector, k = load_corrector(checkpoint / HEAD, params)
-        if corrector.config.hidden_size != backbone.config.hidden_size:
-            raise UserError(
-                f"{checkpoint / HEAD}: hidden_size {corrector.config.hidden_size} (backbone: "
-                f"{backbone.config.hidden_size}); use the corrector that was trained with this backbone"
-            )
+        check_belongs(checkpoint / HEAD, ("hidden_size", corrector.config.hidden_size, backbone.config.hidden_size))
         _check_k(k, vocabulary)
         return DCOCODrafter(
             backbone,

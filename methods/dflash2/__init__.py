@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dcoco_bench.drafting.block_method import BlockMethod
+from dcoco_bench.drafting.head_store import check_belongs
 from dcoco_bench.errors import UserError
 
 from .options import PARAMS
@@ -43,15 +44,11 @@ class DFlash2(BlockMethod):
         from .store import load_selector
 
         selector, k = load_selector(checkpoint / HEAD, params)
-        c = selector.config
-        for field, mine, theirs in (
-            ("hidden_size", c.hidden_size, backbone.config.hidden_size),
-            ("vocab_size", c.vocab_size, len(vocabulary)),
-        ):
-            if mine != theirs:
-                raise UserError(
-                    f"{checkpoint / HEAD}: {field} {mine} (backbone: {theirs}); use the selector trained with it"
-                )
+        check_belongs(
+            checkpoint / HEAD,
+            ("hidden_size", selector.config.hidden_size, backbone.config.hidden_size),
+            ("vocab_size", selector.config.vocab_size, len(vocabulary)),
+        )
         _fits(k, vocabulary)
         return DFlash2Drafter(
             load_convs(backbone, read_tensors(checkpoint)),

@@ -7,6 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from dcoco_bench.drafting.head_store import load_head, read_head_config, save_head
 from dcoco_bench.drafting.params import check_trained_so
 from dcoco_bench.errors import UserError
@@ -16,7 +18,9 @@ from .options import K, TrainingOptions
 
 
 def save_selector(folder: Path, selector: CandidateSelector, k: int, options: TrainingOptions) -> None:
-    save_head(folder, selector, selector.config.to_json() | {"selector_top_k": k, "training": asdict(options)})
+    save_head(
+        folder, selector, selector.config.to_json() | {"selector_top_k": k, "training": asdict(options)}, torch.bfloat16
+    )
 
 
 def load_selector(folder: Path, params: Mapping[str, Any]) -> tuple[CandidateSelector, int]:

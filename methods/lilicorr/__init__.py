@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dcoco_bench.drafting.block_method import BlockMethod
+from dcoco_bench.drafting.head_store import check_belongs
 from dcoco_bench.errors import UserError
 
 from .options import PARAMS
@@ -41,15 +42,12 @@ class LiLiCorrMethod(BlockMethod):
 
         head, k = load_lilicorr(checkpoint / HEAD, params)
         c, b = head.config, backbone.config
-        for field, mine, theirs in (
+        check_belongs(
+            checkpoint / HEAD,
             ("hidden_size", c.hidden_size, b.hidden_size),
             ("block_size", c.block_size, b.block_size),
             ("slots", c.slots, b.slots),
-        ):
-            if mine != theirs:
-                raise UserError(
-                    f"{checkpoint / HEAD}: {field} {mine} (backbone: {theirs}); use the head trained with it"
-                )
+        )
         _fits(k, vocabulary)
         sampled = params["draft"] == "sampled"
         return LiLiCorrDrafter(backbone, vocabulary, target.embedding, target.head, slots, head, k=k, sampled=sampled)

@@ -24,7 +24,7 @@ from dcoco_bench.errors import UserError
 from dcoco_bench.training.batches import Sequence, anchor_range, collate
 from dcoco_bench.training.objective import Tables
 from dcoco_bench.training.scaling import FeatureScale
-from tests.methods import lattice_cases as cases
+from tests.methods import cases
 from tests.tiny import HIDDEN, VOCAB, backbone, target_model
 
 N, K, RANK, V = 4, 5, 6, 30

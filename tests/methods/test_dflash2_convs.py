@@ -19,7 +19,7 @@ from dcoco_bench.engines.torch.target import Target
 from dcoco_bench.errors import UserError
 from dcoco_bench.training.blocks import block_hidden
 from dcoco_bench.training.objective import Tables
-from tests.methods import lattice_cases as cases
+from tests.methods import cases
 from tests.tiny import HIDDEN, VOCAB, backbone, target_model
 
 

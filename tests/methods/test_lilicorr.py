@@ -27,7 +27,7 @@ from dcoco_bench.engines.torch.target import Target
 from dcoco_bench.errors import UserError
 from dcoco_bench.training.batches import collate
 from dcoco_bench.training.objective import Tables
-from tests.methods import lattice_cases as cases
+from tests.methods import cases
 from tests.tiny import HIDDEN, VOCAB, backbone, target_model
 
 M, N, K, W = 3, 4, 3, 8

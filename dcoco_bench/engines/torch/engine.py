@@ -129,6 +129,8 @@ class TorchEngine:
         ids = anchors[:, None]
         if self.drafter and slots > 0:
             proposal = self.drafter.propose(0, anchors, starts, sampling, generators, self.clock.lap)
+            if proposal.lengths is not None:
+                slots = min(slots, int(proposal.lengths.max()))
             ids = torch.cat([ids, proposal.tokens[:, :slots]], dim=1)
         logits, features = self.target.forward(0, ids, starts)
         verdict = self._verify(logits, ids[:, 1:], proposal, sampling, generators)
@@ -152,24 +154,26 @@ class TorchEngine:
         sampling: Sampling,
         generators: list[Generator],
     ) -> Verdict:
+        lengths = proposal.lengths if proposal else None
         if sampling.greedy:
-            return verify_greedy(logits, drafts)
+            return verify_greedy(logits, drafts, lengths)
         # Always as many as a whole block takes: how far a neighbour may still draft must not move a request's stream.
         rolls = uniforms(generators, self.slots + 1, logits.device)
         if proposal is None or proposal.probs is None:
-            return verify_point_mass(logits, drafts, sampling, rolls)
-        return verify_sampled(logits, drafts, proposal.probs[:, : drafts.shape[1]], sampling, rolls)
+            return verify_point_mass(logits, drafts, sampling, rolls, lengths)
+        return verify_sampled(logits, drafts, proposal.probs[:, : drafts.shape[1]], sampling, rolls, lengths)
 
     def _commit(
         self, ids: Tensor, accepted: list[int], following: list[int], proposal: Proposal | None, logits: Tensor
     ) -> None:
         drafts = ids[:, 1:].tolist()
+        offered = proposal.lengths.tolist() if proposal and proposal.lengths is not None else None
         recorded = proposal.candidates.tolist() if proposal and proposal.candidates is not None else None
         for row, stream in enumerate(self.streams):
             count = accepted[row]
             delivered = stream.deliver([*drafts[row][:count], following[row]], self.stop_ids)
             stream.length += count + 1
-            stream.rounds.drafted.append(len(drafts[row]))
+            stream.rounds.drafted.append(min(len(drafts[row]), offered[row]) if offered else len(drafts[row]))
             stream.rounds.accepted.append(count)
             stream.rounds.delivered.append(delivered)
             if stream.candidates is not None and recorded is not None:

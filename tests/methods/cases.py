@@ -1,4 +1,4 @@
-"""What the tests of DFlash2 and LiLiCorr share: serving through the engine, and answers only a selector can learn."""
+"""What the tests of the heads share: serving through the engine, and answers that only a head can learn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.stats import chisquare
 from dcoco_bench.cells import Sampling
 from dcoco_bench.drafting.block_drafter import BlockDrafter
 from dcoco_bench.drafting.drafter import Drafter
-from dcoco_bench.drafting.lattice_drafter import LatticeDrafter
+from dcoco_bench.drafting.layout import Layout
 from dcoco_bench.drafting.verify import draw, target_distribution, uniforms, verify_sampled
 from dcoco_bench.drafting.vocabulary import Vocabulary
 from dcoco_bench.engines.base import Finished, Request
@@ -54,7 +54,7 @@ def build(method: Method, folder: Path, target: Target, text: str = "") -> Block
     return drafter
 
 
-def sampling_p_value(drafter: LatticeDrafter) -> float:
+def sampling_p_value(drafter: BlockDrafter) -> float:
     """Chi-square of the first two output tokens of one round, over many rows, against a toy target's exact law.
 
     The target is a Markov chain over SMALL tokens. A row that accepts nothing draws its second token from the target,
@@ -101,11 +101,18 @@ def teacher(folder: Path) -> list[Sequence]:
     return load_sequences(folder)
 
 
-def objective(method: Method, text: str, sequences: list[Sequence], vocabulary: Vocabulary | None = None) -> Objective:
+def objective(
+    method: Method,
+    text: str,
+    sequences: list[Sequence],
+    vocabulary: Vocabulary | None = None,
+    layout: Layout = Layout.FILL_IN,
+) -> Objective:
     table = target_model().get_input_embeddings().weight.detach()  # type: ignore[union-attr]
     params = MethodSpec.parse(f"{method.name}@{text}").resolve_for_training(method.params)
     scale = FeatureScale.estimate(sequences, 2 * HIDDEN)
-    return method.objective(backbone(), Tables(table, table), vocabulary or Vocabulary.full(VOCAB), scale, params)
+    full = Vocabulary.full(VOCAB)
+    return method.objective(backbone(layout), Tables(table, table), vocabulary or full, scale, params)
 
 
 def served_tau(drafter: Drafter, target: Target, sequences: list[Sequence]) -> float:
@@ -134,7 +141,7 @@ def chains(alphabet: int, count: int = 16, length: int = 20) -> list[Sequence]:
 
 
 def train_head_alone(made: Objective, sequences: list[Sequence], out: Path, steps: int, lr: float) -> tuple[float, ...]:
-    """Walk's tau before and after, the backbone (random) frozen: what improves is the selector."""
+    """Walk's tau before and after, the backbone (random) frozen: what improves is the head."""
     made.backbone.requires_grad_(False)
     trainer = Trainer(
         made, sequences, sequences, out, Settings(steps=steps, sequences=8, anchors=12, lr=lr, matrix_lr=lr)
