@@ -25,6 +25,20 @@ def above_zero(text: str) -> float:
     return value
 
 
+def not_negative(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise ValueError("must be a number, 0 or more")
+    return value
+
+
+def probability(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise ValueError("must lie in [0, 1]")
+    return value
+
+
 def switch(text: str) -> bool:
     return one_of("on", "off")(text) == "on"
 

@@ -147,7 +147,8 @@ def run_train(request: TrainRequest, say: Say) -> float:
         say(f"step {trainer.step} blocks {trainer.blocks} {shown} ({left:.0f} min left)")
 
     final = trainer.run(tell)
-    method.save(request.out, objective.cpu(), ready.tables)
+    objective.cpu().eval().calibrate(ready.held_out)
+    method.save(request.out, objective, ready.tables)
     say(f"held-out tau {final.tau:.3f} over {final.rounds} rounds; checkpoint in {request.out}")
     return final.tau
 

@@ -13,7 +13,7 @@ from torch.nn.functional import linear
 from dcoco_bench.drafting.backbone import BlockBackbone
 from dcoco_bench.drafting.config import DraftConfig
 from dcoco_bench.drafting.vocabulary import Vocabulary
-from dcoco_bench.training.batches import Batch
+from dcoco_bench.training.batches import Batch, Sequence
 from dcoco_bench.training.blocks import block_hidden
 from dcoco_bench.training.scaling import FeatureScale
 from dcoco_bench.training.soft import Soft, soft_labels
@@ -74,6 +74,9 @@ class Objective(nn.Module, ABC):
         with torch.no_grad():
             served.fc.weight.copy_(self.scale.fold(self.backbone.fc.weight))
         return served.eval()
+
+    def calibrate(self, held_out: list[Sequence]) -> None:
+        """After training: fit what is not trained by gradient, on answers that were not trained on."""
 
     @abstractmethod
     def loss(self, batch: Batch, progress: float) -> Loss:

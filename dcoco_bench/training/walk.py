@@ -26,21 +26,37 @@ class Tally(NamedTuple):
         return self.delivered / self.rounds if self.rounds else float("nan")
 
 
+def rounds(accepted: list[int]) -> list[int]:
+    """Which anchors a decode would stop at: from the first, each round moves on by what it accepts, plus one."""
+    visited, at = [], 0
+    while at < len(accepted):
+        visited.append(at)
+        at += accepted[at] + 1
+    return visited
+
+
+def every_anchor(sequence: Sequence, slots: int, hidden: int) -> Batch:
+    """One answer, a block at each of its possible anchors, in order."""
+    first, end = anchor_range(sequence.answer)
+    return collate([sequence], [torch.arange(first, end)], slots, hidden)
+
+
+def accepted_prefix(drafted: Tensor, batch: Batch) -> list[int]:
+    """Draft tokens [1, n, N] that greedy verification accepts after each anchor of `every_anchor`."""
+    hits = ((drafted == batch.labels) & batch.supervised)[0].long()
+    return [int(count) for count in hits.cumprod(-1).sum(-1)]
+
+
 def walk(sequences: list[Sequence], draft: Callable[[Batch], Tensor], slots: int, hidden: int) -> Tally:
     """`draft` maps a batch to token ids [1, n, N] for every possible anchor of one answer."""
-    rounds = delivered = 0
+    count = delivered = 0
     reached = [0] * slots
     for sequence in sequences:
-        first, end = anchor_range(sequence.answer)
-        batch = collate([sequence], [torch.arange(first, end)], slots, hidden)
-        hits = ((draft(batch) == batch.labels) & batch.supervised)[0].long()
-        accepted = hits.cumprod(-1).sum(-1).tolist()
-        position, stop = first, len(sequence.answer.ids) - 1
-        while position < stop:
-            count = accepted[position - first]
-            rounds += 1
-            delivered += min(count + 1, stop - position)
-            for i in range(count):
+        batch = every_anchor(sequence, slots, hidden)
+        accepted = accepted_prefix(draft(batch), batch)
+        for at in rounds(accepted):
+            count += 1
+            delivered += min(accepted[at] + 1, len(accepted) - at)
+            for i in range(accepted[at]):
                 reached[i] += 1
-            position += count + 1
-    return Tally(rounds, delivered, reached)
+    return Tally(count, delivered, reached)

@@ -7,15 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dcoco_bench.drafting.block_method import BLOCK_PARAMS, at_least_one
-from dcoco_bench.drafting.params import SEQUENTIAL_DRAFT, above_zero
+from dcoco_bench.drafting.params import SEQUENTIAL_DRAFT, above_zero, probability
 from dcoco_bench.method import Param
-
-
-def share(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= 1:
-        raise ValueError("must lie in [0, 1]")
-    return value
 
 
 @dataclass(frozen=True)
@@ -36,7 +29,7 @@ PARAMS: Mapping[str, Param] = {
     "gru": Param(None, at_least_one, "gru=1024 sets the prefix state's width; d/4, and at least 256, when not said"),
     "rank": Param(None, at_least_one, "rank=256 sets the bottleneck; d/16, and at least 64, when not said"),
     "pure": Param(None, at_least_one, "pure=1 leaves that many first slots to the drafter"),
-    "lambda0": Param(None, share, "lambda0=1 is the drafter's own loss' share at the start of training"),
+    "lambda0": Param(None, probability, "lambda0=1 is the drafter's own loss' share at the start of training"),
     "decay_ratio": Param(None, above_zero, "decay_ratio=0.5 is the share of training over which lambda falls to 0"),
 }
 

@@ -69,7 +69,7 @@ def sampling_p_value(drafter: BlockDrafter) -> float:
     assert proposal.probs is not None
     logits = table[torch.cat([anchors[:, None], proposal.tokens], dim=1)]
     rolls = uniforms(generators, drafter.slots + 1, anchors.device)
-    accepted, following = verify_sampled(logits, proposal.tokens, proposal.probs, SAMPLING, rolls)
+    accepted, following = verify_sampled(logits, proposal.tokens, proposal.probs, SAMPLING, rolls, proposal.lengths)
     assert 0 < int((accepted > 0).sum()) < ROWS
     laws = target_distribution(table, SAMPLING)
     first = torch.where(accepted > 0, proposal.tokens[:, 0], following)
