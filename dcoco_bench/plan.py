@@ -45,8 +45,8 @@ class Plan:
 
     def check(self) -> None:
         """Names, parameters, checkpoints, thinking modes, prompts, and that every prompt fits with its answers."""
-        for spec in self._overrides:
-            self.registry.checkpoint_for(spec, "", self._overrides)
+        for named in self._overrides:
+            self.registry.checkpoint_for(named, "", self._overrides)
         for text in self.matrix.methods:
             spec = MethodSpec.parse(text)
             method = self.registry.get_method(spec.name)

@@ -16,12 +16,13 @@ from dcoco_bench.engine_pool import EnginePool
 from dcoco_bench.engines.base import Engine
 from dcoco_bench.errors import UserError
 from dcoco_bench.log import CellRecord, RunRecord
-from dcoco_bench.log_read import read_cell_record, read_run_record
-from dcoco_bench.log_store import RUN_FILE, cell_dir, make_dir, write_cell, write_run
+from dcoco_bench.log_read import read_cell_record, read_requests, read_run_record
+from dcoco_bench.log_store import REQUESTS_FILE, RUN_FILE, cell_dir, make_dir, write_cell, write_run
 from dcoco_bench.measure import CellJob, measure
 from dcoco_bench.plan import Plan
 from dcoco_bench.progress import RunProgress
 from dcoco_bench.provenance import collect, current_command, utc_now
+from dcoco_bench.stats.cells import CellLog
 
 
 @dataclass
@@ -63,12 +64,22 @@ def execute(plan: Plan, run_dir: Path, progress: RunProgress, *, resume: bool = 
             if record.status == "failed":
                 outcome.failed[cell.label] = record.error or "no reason given"
             progress.cell_ended("done" if record.status == "ok" else f"FAILED: {record.error}")
+            if doubt := _doubt(run_dir, record):
+                progress.note(f"WARNING: {cell.label}: {doubt}")
     return outcome
 
 
 def _finished(run_dir: Path, cell: Cell) -> bool:
     record = read_cell_record(cell_dir(run_dir, cell.id))
     return record is not None and record.status == "ok"
+
+
+def _doubt(run_dir: Path, record: CellRecord) -> str | None:
+    """What to tell the user at once, hours before the report would."""
+    if record.status != "ok":
+        return None
+    log = CellLog(record, read_requests(cell_dir(run_dir, record.cell.id) / REQUESTS_FILE).records)
+    return log.acceptance.inactive or log.acceptance.misfit
 
 
 def _run_cell(

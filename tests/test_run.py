@@ -142,3 +142,13 @@ def test_the_log_holds_what_measurement_asks(tmp_path: Path) -> None:
         assert cell.record.warmup["requests"] >= 4
         assert cell.record.definitions["tau"] == "round+bonus/delivered"
         assert all(r.prompt_tokens > 0 and r.end >= r.start >= 0 for r in cell.requests)
+
+
+def test_a_draft_that_is_hardly_ever_right_is_said_at_once(tmp_path: Path) -> None:
+    """As one read in the wrong block layout is: no error anywhere, and about 1 % of its tokens accepted."""
+    quick = (*MATRIX, "--num-prompts", "6", "--max-tokens", "32", "--engine-arg", "dflash.accept=0.01")
+    code, _, err = finish(start(tmp_path, *quick))
+    assert code == 0, err
+    warnings = [line for line in err.splitlines() if line.startswith("WARNING")]
+    assert len(warnings) == 2, err  # dflash on two suites; vanilla drafts nothing
+    assert all("dflash" in line and "block layout" in line for line in warnings)

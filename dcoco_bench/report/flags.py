@@ -29,6 +29,8 @@ def _cell_flags(log: CellLog) -> list[str]:
         found.append(f"{t.untimed} requests without times left out of latency")
     if a.unknown:
         found.append(f"rounds unknown for {a.unknown} of {a.unknown + a.requests} requests")
+    if a.misfit:
+        found.append(a.misfit)
     if a.trim_warning:
         found.append(a.trim_warning)
     if a.rounds and (a.undrafted_share or 0) > UNDRAFTED:

@@ -21,6 +21,9 @@ ACCEPTANCE_RATE = "accepted/drafted"
 
 TRIM_TOLERANCE = 0.01  # raw above delivered by more than this is worth a warning (C01)
 
+MISFIT = 0.05  # share of accepted first tokens that no drafter of this target falls below
+ENOUGH_ROUNDS = 30  # before saying so
+
 
 @dataclass(frozen=True)
 class Acceptance:
@@ -53,6 +56,17 @@ class Acceptance:
         if not self.rounds:
             return f"no draft tokens in {self.undrafted} decode steps" if self.undrafted else None
         return f"0 of {self.drafted} draft tokens accepted" if not self.accepted else None
+
+    @property
+    def misfit(self) -> str | None:
+        """Why the draft looks like one of another layout or another target, or None (methods.md trap 1: a checkpoint
+        read in the wrong layout raises no error, it is accepted about 1 % of the time)."""
+        if self.by_construction or self.rounds < ENOUGH_ROUNDS or self.marginal[0] >= MISFIT:
+            return None
+        return (
+            f"only {self.marginal[0]:.1%} of first draft tokens accepted: was the draft trained for this target, "
+            "and in this block layout (fill-in or anchor-first)?"
+        )
 
     @property
     def trim_gap(self) -> float | None:

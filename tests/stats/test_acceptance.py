@@ -51,6 +51,14 @@ def test_small_trim_gap_is_no_warning(request_of):
     assert a.trim_warning is None
 
 
+def test_a_draft_in_the_wrong_layout_is_suspected(request_of):
+    """About 1 % of first tokens accepted, and never a suspicion from a handful of rounds."""
+    assert "only 1.0% of first draft tokens accepted" in acceptance([request_of(0, [0] * 99 + [1])]).misfit
+    assert acceptance([request_of(0, [0] * 10)]).misfit is None
+    assert acceptance([request_of(0, [0] * 90 + [1] * 10)]).misfit is None
+    assert vanilla_acceptance([request_of(0, [])]).misfit is None
+
+
 def test_variable_draft_length_conditional(request_of):
     """Position 1 was offered in one of the two rounds that accepted position 0."""
     r = request_of(0)
