@@ -97,8 +97,14 @@ class DraftConfig(BaseModel):
             raise UserError(f"draft checkpoint {folder} has no config.json; give the folder that holds it") from None
         except ValueError as error:
             raise UserError(f"{path} is not JSON ({error}); fetch the checkpoint again") from None
-        nested = raw.get("dflash_config") or {}
-        declared = _declared_layout(raw, nested)
+        if not isinstance(raw, dict):
+            raise UserError(f"{path} is not a JSON object; fetch the checkpoint again")
+        return cls.from_keys(lift(raw), path, layout)
+
+    @classmethod
+    def from_keys(cls, keys: dict[str, Any], path: Path, layout: Layout | None = None) -> DraftConfig:
+        """From `lift`ed keys; `path` is named in errors."""
+        declared = _declared_layout(keys)
         if declared and layout and declared is not layout:
             raise UserError(
                 f"{path} declares layout {declared.value!r} but {layout.value!r} was asked for; drop layout="
@@ -109,9 +115,11 @@ class DraftConfig(BaseModel):
                 f"{path} has no layout flag (dcoco_bench.layout, sample_from_anchor or shift_label), and a wrong guess "
                 "accepts about 1 %; say layout=fill-in (z-lab DFlash) or layout=anchor-first (DeepSpec, Domino)"
             )
-        rope = raw.get("rope_parameters") or {}
-        merged = {**nested, **raw, "layout": layout, "method": raw.get(OURS, {}).get("method", "dflash")}
-        merged["rope_theta"] = rope.get("rope_theta", raw.get("rope_theta", 10_000.0))
+        if beyond := unsupported(keys):
+            raise UserError(f"{path}: {beyond} is not supported here, and leaving it out would draft worse in silence")
+        rope = keys.get("rope_parameters") or {}
+        merged = {**keys, "layout": layout, "method": keys.get(OURS, {}).get("method", "dflash")}
+        merged["rope_theta"] = rope.get("rope_theta", keys.get("rope_theta", 10_000.0))
         merged.setdefault("num_target_layers", 1 + max(merged.get("target_layer_ids", [0]), default=0) + 1)
         heads = merged.get("num_attention_heads", 1)
         merged.setdefault("head_dim", merged.get("hidden_size", heads) // heads)
@@ -123,16 +131,47 @@ class DraftConfig(BaseModel):
             raise UserError(f"{path}: {field}: {first['msg']}; the checkpoint is not a usable DFlash draft") from None
 
 
-def _declared_layout(raw: dict[str, Any], nested: dict[str, Any]) -> Layout | None:
-    if said := raw.get(OURS, {}).get("layout"):
+def lift(raw: dict[str, Any]) -> dict[str, Any]:
+    """One flat set of keys from a published config.json: those of `dflash_config` (z-lab, SpecForge) and of
+    `transformer_layer_config` (speculators) come to the top. Top-level keys win.
+
+    speculators numbers tapped layers by Hugging Face's `hidden_states`, one above the layer (methods.md trap 2).
+    """
+    keys = {**(raw.get("transformer_layer_config") or {}), **(raw.get("dflash_config") or {}), **raw}
+    if "speculators_model_type" in raw and (ids := raw.get("aux_hidden_state_layer_ids")):
+        keys.setdefault("target_layer_ids", [i - 1 for i in ids])
+    return keys
+
+
+def unsupported(keys: dict[str, Any]) -> str | None:
+    """The first published option that changes what a draft computes and that the backbone here does not have."""
+    rope = {**(keys.get("rope_scaling") or {}), **(keys.get("rope_parameters") or {})}
+    kind = rope.get("rope_type", rope.get("type", "default"))
+    hidden = keys.get("hidden_size")
+    cases = {
+        f"rope_type {kind!r}": kind not in (None, "default"),
+        "a sliding-window layer (layer_types)": "sliding_attention" in (keys.get("layer_types") or ()),
+        "is_neox_style false": keys.get("is_neox_style") is False,
+        f"target_hidden_size {keys.get('target_hidden_size')}": keys.get("target_hidden_size") not in (None, hidden),
+        "causal attention in the block": keys.get("causal") is True or keys.get("is_causal") is True,
+        **{
+            f"{name} {keys.get(name)}": keys.get(name) not in (None, 1, 1.0)
+            for name in ("logit_scale", "output_multiplier", "input_embedding_scale")
+        },
+        "final_logit_softcapping": bool(keys.get("final_logit_softcapping")),
+    }
+    return next((text for text, applies in cases.items() if applies), None)
+
+
+def _declared_layout(keys: dict[str, Any]) -> Layout | None:
+    if said := keys.get(OURS, {}).get("layout"):
         try:
             return Layout(said)
         except ValueError:
             raise UserError(
                 f"layout {said!r} in a draft's config.json is unknown; write fill-in or anchor-first"
             ) from None
-    for source in (raw, nested):
-        for flag in ("sample_from_anchor", "shift_label"):
-            if isinstance(source.get(flag), bool):
-                return Layout.ANCHOR_FIRST if source[flag] else Layout.FILL_IN
+    for flag in ("sample_from_anchor", "shift_label"):
+        if isinstance(keys.get(flag), bool):
+            return Layout.ANCHOR_FIRST if keys[flag] else Layout.FILL_IN
     return None

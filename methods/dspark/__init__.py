@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dcoco_bench.drafting.block_method import BlockMethod
 from dcoco_bench.drafting.head_store import check_belongs
+from dcoco_bench.errors import UserError
 
 from .options import PARAMS
 
@@ -44,8 +45,17 @@ class DSpark(BlockMethod):
             checkpoint / HEAD,
             ("hidden_size", head.config.hidden_size, backbone.config.hidden_size),
             ("vocab_size", head.config.vocab_size, len(vocabulary)),
-            ("previous_size", head.config.previous_size, _previous_size(vocabulary)),
         )
+        c = head.config
+        if c.previous_size not in (vocabulary.target_size, len(vocabulary) + 1):
+            raise UserError(
+                f"{checkpoint / HEAD}: previous_size {c.previous_size} (target: {vocabulary.target_size}); "
+                "use the head trained with it"
+            )
+        if params["threshold"] > 0 and not c.confidence:
+            raise UserError(
+                f"dspark@threshold={params['threshold']:g}: {checkpoint} has no confidence head; leave it out"
+            )
         return DSparkDrafter(
             backbone,
             vocabulary,

@@ -21,7 +21,7 @@ def stepwise(head: DSparkHead, vocabulary: Vocabulary, hidden: Tensor) -> Correc
 
     def correct(slot: int, previous: Tensor) -> Tensor:
         nonlocal state
-        reading, state = head.markov_head.read(head.embed(vocabulary.to_draft(previous)), hidden[:, slot], state)
+        reading, state = head.markov_head.read(head.embed(previous, vocabulary), hidden[:, slot], state)
         added: Tensor = head.markov_head.markov_w2(reading)
         return added
 
@@ -31,7 +31,8 @@ def stepwise(head: DSparkHead, vocabulary: Vocabulary, hidden: Tensor) -> Correc
 def log_odds(head: DSparkHead, vocabulary: Vocabulary, hidden: Tensor, anchors: Tensor, tokens: Tensor) -> Tensor:
     """Uncalibrated confidences [B, N] of slot states [B, N, d] after anchors [B] and tokens [B, N] (target ids)."""
     before = torch.cat([anchors[:, None], tokens[:, :-1]], dim=1)
-    odds: Tensor = head.confidence_head(hidden, head.embed(vocabulary.to_draft(before)))
+    assert head.confidence_head is not None
+    odds: Tensor = head.confidence_head(hidden, head.embed(before, vocabulary))
     return odds.float()
 
 

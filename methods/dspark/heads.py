@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
+from dcoco_bench.drafting.vocabulary import Vocabulary
 from dcoco_bench.errors import UserError
 
 HEADS = ("vanilla", "gated", "rnn")
@@ -21,13 +22,14 @@ HEADS = ("vanilla", "gated", "rnn")
 
 @dataclass(frozen=True)
 class DSparkConfig:
-    """`dspark/config.json`. With a pruned draft vocabulary W_1 has one row more than it: all other tokens share it."""
+    """`dspark/config.json`."""
 
     hidden_size: int  # d
     vocab_size: int  # the draft's, V'
-    previous_size: int  # rows of W_1: V, or V' + 1
+    previous_size: int  # rows of W_1: the target's V, or V' + 1 of a pruned vocabulary and all other tokens
     markov_rank: int  # r
     markov_head_type: str = "vanilla"
+    confidence: bool = True  # published drafts may lack the confidence head
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -39,9 +41,11 @@ class DSparkConfig:
         kind = raw.get("markov_head_type", "vanilla")
         wrong = [name for name, value in sizes.items() if type(value) is not int or value < 1]
         wrong += [] if kind in HEADS else ["markov_head_type"]
+        confidence = raw.get("confidence", True)
+        wrong += [] if type(confidence) is bool else ["confidence"]
         if wrong:
             raise UserError(f"dspark/config.json: {', '.join(wrong)} missing or not usable; fetch the checkpoint again")
-        return cls(**sizes, markov_head_type=kind)  # type: ignore[arg-type]
+        return cls(**sizes, markov_head_type=kind, confidence=confidence)  # type: ignore[arg-type]
 
 
 class MarkovHead(nn.Module):
@@ -98,7 +102,7 @@ class DSparkHead(nn.Module):
         super().__init__()
         self.config = config
         self.markov_head = MarkovHead(config)
-        self.confidence_head = ConfidenceHead(config)
+        self.confidence_head = ConfidenceHead(config) if config.confidence else None
         if generator is not None:
             for name, parameter in self.named_parameters():
                 if name.endswith("bias"):
@@ -106,8 +110,11 @@ class DSparkHead(nn.Module):
                 else:
                     nn.init.normal_(parameter, std=0.02, generator=generator)
 
-    def embed(self, tokens: Tensor) -> Tensor:
-        """e of previous tokens given as rows of W_1; -1, a token outside a pruned vocabulary, is the last row."""
-        rows = torch.where(tokens < 0, self.config.previous_size - 1, tokens)
-        embedded: Tensor = self.markov_head.markov_w1(rows)
+    def embed(self, tokens: Tensor, vocabulary: Vocabulary) -> Tensor:
+        """e [..., r] of previous tokens, target ids [...]. Outside a pruned vocabulary all share the last row."""
+        last = self.config.previous_size - 1
+        if self.config.previous_size != vocabulary.target_size:
+            inside = vocabulary.to_draft(tokens)
+            tokens = torch.where(inside < 0, last, inside)
+        embedded: Tensor = self.markov_head.markov_w1(tokens)
         return embedded

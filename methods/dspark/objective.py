@@ -57,6 +57,7 @@ class DSparkObjective(Objective):
         variation = (weights * distance).sum() / weights.sum()
         accepted = 1 - distance.detach() / 2  # the rate at which verification accepts a token drawn from P
         states = hidden.detach() if self.options.detach else hidden
+        assert self.dspark.confidence_head is not None
         odds = self.dspark.confidence_head(states, before).float()
         misjudged = binary_cross_entropy_with_logits(odds, accepted, reduction="none")
         confidence = (weights * misjudged).sum() / weights.sum()
@@ -84,7 +85,7 @@ class DSparkObjective(Objective):
     def previous(self, batch: Batch) -> Tensor:
         """e of the data token before each slot, [B, n, N, r]."""
         tokens = torch.cat([batch.anchor_ids[..., None], batch.labels[..., :-1]], dim=-1)
-        return self.dspark.embed(self.vocabulary.to_draft(tokens))
+        return self.dspark.embed(tokens, self.vocabulary)
 
     def corrected(self, hidden: Tensor, before: Tensor) -> Tensor:
         """h [B, n, N, d], e [B, n, N, r] -> logits [B, n, N, V']."""
