@@ -7,7 +7,7 @@ import traceback
 
 import typer
 
-from dcoco_bench.cli import demo, lists, results, run, train
+from dcoco_bench.cli import convert, demo, lists, results, run, train
 from dcoco_bench.errors import UserError
 
 ClickError = typer.BadParameter.__mro__[2]  # typer's own ClickException, which it does not export
@@ -31,6 +31,7 @@ run.register(app)
 results.register(app)
 lists.register(app)
 train.register(app)
+convert.register(app)
 demo.register(app)
 
 

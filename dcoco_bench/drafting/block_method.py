@@ -13,6 +13,7 @@ from dcoco_bench.method import Method, Param
 if TYPE_CHECKING:
     from dcoco_bench.drafting.backbone import BlockBackbone
     from dcoco_bench.drafting.block_drafter import BlockDrafter
+    from dcoco_bench.drafting.published import PublishedForm
     from dcoco_bench.drafting.vocabulary import Vocabulary
     from dcoco_bench.training.objective import Objective, Tables
 
@@ -70,6 +71,10 @@ class BlockMethod(Method):
         from dcoco_bench.drafting.block_drafter import BlockDrafter
 
         return BlockDrafter(backbone, vocabulary, target.embedding, target.head, slots)
+
+    def published(self) -> PublishedForm | None:
+        """How its checkpoints are spelt outside; None where that is not known."""
+        return None
 
     def save(self, folder: Path, objective: Objective, tables: Tables) -> None:
         """Write what was trained as a checkpoint that `drafter` and vLLM's `method: dflash` load."""

@@ -61,7 +61,7 @@ def load(folder: Path, layout: Layout | None = None) -> tuple[BlockBackbone, Voc
             f"draft checkpoint {folder}: {'; '.join(problems[:4])}{more}; the weights are not of this config"
         )
     backbone.load_state_dict({name: tensors[name].float() for name in wanted})
-    return backbone.eval(), _vocabulary(folder, config, tensors)
+    return backbone.eval(), vocabulary_of(folder, config, tensors)
 
 
 def read_tensors(folder: Path) -> dict[str, Tensor]:
@@ -78,7 +78,8 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
     return {name.removeprefix("model."): tensor for name, tensor in tensors.items()}
 
 
-def _vocabulary(folder: Path, config: DraftConfig, tensors: dict[str, Tensor]) -> Vocabulary:
+def vocabulary_of(folder: Path, config: DraftConfig, tensors: dict[str, Tensor]) -> Vocabulary:
+    """The draft vocabulary of a folder's tensors. Raises UserError where `d2t` and config.json disagree."""
     offsets = tensors.get("d2t")
     if offsets is None:
         if config.draft_vocab_size not in (None, config.vocab_size):

@@ -117,12 +117,13 @@ class DraftConfig(BaseModel):
             )
         if beyond := unsupported(keys):
             raise UserError(f"{path}: {beyond} is not supported here, and leaving it out would draft worse in silence")
-        rope = keys.get("rope_parameters") or {}
-        merged = {**keys, "layout": layout, "method": keys.get(OURS, {}).get("method", "dflash")}
-        merged["rope_theta"] = rope.get("rope_theta", keys.get("rope_theta", 10_000.0))
-        merged.setdefault("num_target_layers", 1 + max(merged.get("target_layer_ids", [0]), default=0) + 1)
-        heads = merged.get("num_attention_heads", 1)
-        merged.setdefault("head_dim", merged.get("hidden_size", heads) // heads)
+        merged = {**keys, "layout": layout, "method": _part(keys, OURS).get("method", "dflash")}
+        merged["rope_theta"] = _part(keys, "rope_parameters").get("rope_theta", keys.get("rope_theta", 10_000.0))
+        try:
+            merged.setdefault("num_target_layers", 1 + max(merged.get("target_layer_ids", [0]), default=0) + 1)
+            merged.setdefault("head_dim", merged["hidden_size"] // merged["num_attention_heads"])
+        except (TypeError, KeyError, ZeroDivisionError):
+            pass  # what they are derived from is missing or no number, which validation says by name
         try:
             return cls.model_validate(merged)
         except ValidationError as error:
@@ -137,15 +138,22 @@ def lift(raw: dict[str, Any]) -> dict[str, Any]:
 
     speculators numbers tapped layers by Hugging Face's `hidden_states`, one above the layer (methods.md trap 2).
     """
-    keys = {**(raw.get("transformer_layer_config") or {}), **(raw.get("dflash_config") or {}), **raw}
-    if "speculators_model_type" in raw and (ids := raw.get("aux_hidden_state_layer_ids")):
+    keys = {**_part(raw, "transformer_layer_config"), **_part(raw, "dflash_config"), **raw}
+    ids = raw.get("aux_hidden_state_layer_ids")
+    if "speculators_model_type" in raw and isinstance(ids, list) and all(isinstance(i, int) for i in ids):
         keys.setdefault("target_layer_ids", [i - 1 for i in ids])
     return keys
 
 
+def _part(keys: dict[str, Any], name: str) -> dict[str, Any]:
+    """A nested object; {} where there is none."""
+    part = keys.get(name)
+    return part if isinstance(part, dict) else {}
+
+
 def unsupported(keys: dict[str, Any]) -> str | None:
     """The first published option that changes what a draft computes and that the backbone here does not have."""
-    rope = {**(keys.get("rope_scaling") or {}), **(keys.get("rope_parameters") or {})}
+    rope = {**_part(keys, "rope_scaling"), **_part(keys, "rope_parameters")}
     kind = rope.get("rope_type", rope.get("type", "default"))
     hidden = keys.get("hidden_size")
     cases = {
@@ -164,7 +172,7 @@ def unsupported(keys: dict[str, Any]) -> str | None:
 
 
 def _declared_layout(keys: dict[str, Any]) -> Layout | None:
-    if said := keys.get(OURS, {}).get("layout"):
+    if said := _part(keys, OURS).get("layout"):
         try:
             return Layout(said)
         except ValueError:

@@ -6,22 +6,26 @@ In a subfolder, because vLLM's `dflash` loader refuses unknown tensors but does 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import nn
+from torch import Tensor, nn
 
 from dcoco_bench.errors import UserError
 
 
 def save_head(folder: Path, head: nn.Module, config: dict[str, Any], dtype: torch.dtype = torch.float32) -> None:
     """float32 where a head is small, as what it adds is small too; bfloat16 for heads with vocabulary tables."""
+    write(folder, {name: t.detach().to(dtype) for name, t in head.state_dict().items()}, config)
+
+
+def write(folder: Path, tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    tensors = {name: t.detach().to(dtype).contiguous() for name, t in head.state_dict().items()}
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    save_file({n: t.contiguous() for n, t in tensors.items()}, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
 
 

@@ -9,6 +9,7 @@ from dcoco_bench.drafting.block_method import BlockMethod
 
 if TYPE_CHECKING:
     from dcoco_bench.drafting.backbone import BlockBackbone
+    from dcoco_bench.drafting.published import PublishedForm
     from dcoco_bench.drafting.vocabulary import Vocabulary
     from dcoco_bench.training.objective import Objective, Tables
     from dcoco_bench.training.scaling import FeatureScale
@@ -18,6 +19,11 @@ class DFlash(BlockMethod):
     name = "dflash"
     summary = "parallel drafter: one pass drafts a whole block, slots do not see each other"
     paper = "2602.06036"
+
+    def published(self) -> PublishedForm:
+        from .published import DFlashForm
+
+        return DFlashForm()
 
     def objective(
         self,

@@ -15,6 +15,7 @@ from .options import PARAMS
 if TYPE_CHECKING:
     from dcoco_bench.drafting.backbone import BlockBackbone
     from dcoco_bench.drafting.block_drafter import BlockDrafter
+    from dcoco_bench.drafting.published import PublishedForm
     from dcoco_bench.drafting.vocabulary import Vocabulary
     from dcoco_bench.training.objective import Objective, Tables
     from dcoco_bench.training.scaling import FeatureScale
@@ -60,6 +61,11 @@ class DFlash2(BlockMethod):
             k=k,
             sampled=params["draft"] == "sampled",
         )
+
+    def published(self) -> PublishedForm:
+        from .published import DFlash2Form
+
+        return DFlash2Form()
 
     def objective(
         self,

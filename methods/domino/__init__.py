@@ -14,6 +14,7 @@ from .options import PARAMS
 if TYPE_CHECKING:
     from dcoco_bench.drafting.backbone import BlockBackbone
     from dcoco_bench.drafting.block_drafter import BlockDrafter
+    from dcoco_bench.drafting.published import PublishedForm
     from dcoco_bench.drafting.vocabulary import Vocabulary
     from dcoco_bench.training.objective import Objective, Tables
     from dcoco_bench.training.scaling import FeatureScale
@@ -47,6 +48,11 @@ class Domino(BlockMethod):
         )
         sampled = params["draft"] == "sampled"
         return DominoDrafter(backbone, vocabulary, target.embedding, target.head, slots, head, sampled=sampled)
+
+    def published(self) -> PublishedForm:
+        from .published import DominoForm
+
+        return DominoForm()
 
     def objective(
         self,

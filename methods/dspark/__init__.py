@@ -15,6 +15,7 @@ from .options import PARAMS
 if TYPE_CHECKING:
     from dcoco_bench.drafting.backbone import BlockBackbone
     from dcoco_bench.drafting.block_drafter import BlockDrafter
+    from dcoco_bench.drafting.published import PublishedForm
     from dcoco_bench.drafting.vocabulary import Vocabulary
     from dcoco_bench.training.objective import Objective, Tables
     from dcoco_bench.training.scaling import FeatureScale
@@ -67,6 +68,11 @@ class DSpark(BlockMethod):
             threshold=params["threshold"],
             temperatures=temperatures,
         )
+
+    def published(self) -> PublishedForm:
+        from .published import DSparkForm
+
+        return DSparkForm()
 
     def objective(
         self,

@@ -15,6 +15,7 @@ from .options import PARAMS
 if TYPE_CHECKING:
     from dcoco_bench.drafting.backbone import BlockBackbone
     from dcoco_bench.drafting.block_drafter import BlockDrafter
+    from dcoco_bench.drafting.published import PublishedForm
     from dcoco_bench.drafting.vocabulary import Vocabulary
     from dcoco_bench.training.objective import Objective, Tables
     from dcoco_bench.training.scaling import FeatureScale
@@ -51,6 +52,11 @@ class LiLiCorrMethod(BlockMethod):
         _fits(k, vocabulary)
         sampled = params["draft"] == "sampled"
         return LiLiCorrDrafter(backbone, vocabulary, target.embedding, target.head, slots, head, k=k, sampled=sampled)
+
+    def published(self) -> PublishedForm:
+        from .published import LiLiCorrForm
+
+        return LiLiCorrForm()
 
     def objective(
         self,
