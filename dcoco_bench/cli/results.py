@@ -20,19 +20,20 @@ def report(
     runs: Annotated[list[str] | None, typer.Argument(help="Run folders or names. Default: the latest run.")] = None,
     result_dir: Annotated[Path, typer.Option(help="Folder of all runs.")] = RESULTS,
     out: Annotated[Path | None, typer.Option(help="Where to write. Default reports/<run>.")] = None,
+    against: Annotated[str, typer.Option(help="The drafter that the others are held against.")] = "dflash",
 ) -> int:
     """Write tables with intervals from logs: Markdown and CSV. Needs no engine and no model."""
     from dcoco_bench.log_read import latest_run
 
     folders = [_folder(name, result_dir) for name in runs or []] or [latest_run(result_dir)]
-    write_report(folders, out or REPORTS / "+".join(folder.name for folder in folders))
+    write_report(folders, out or REPORTS / "+".join(folder.name for folder in folders), against)
     return 0
 
 
-def write_report(folders: list[Path], out: Path) -> None:
+def write_report(folders: list[Path], out: Path, against: str = "dflash") -> None:
     from dcoco_bench.report.command import report as make
 
-    made = make(folders, out)
+    made = make(folders, out, against)
     for warning in made.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     print(f"report: {made.markdown}")

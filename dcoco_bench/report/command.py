@@ -16,6 +16,7 @@ from dcoco_bench.report.positions import candidate_depth, coverage_table, draft_
 from dcoco_bench.report.provenance import provenance
 from dcoco_bench.report.results import results_table
 from dcoco_bench.report.table import Table
+from dcoco_bench.report.versus import REFERENCE, versus_table
 
 SAMPLE_NOTE = (
     "**Sample prompts.** The rows marked (sample) ran on the few prompts that this project wrote in the suite's form. "
@@ -33,8 +34,8 @@ class Report:
     warnings: list[str]
 
 
-def report(run_dirs: list[Path], out: Path) -> Report:
-    """Write the report of one or several runs under `out`.
+def report(run_dirs: list[Path], out: Path, against: str = REFERENCE) -> Report:
+    """Write the report of one or several runs under `out`; drafters are also held against the drafter `against`.
 
     Runs keep tables of their own: a speed-up never crosses runs, hardware, settings, or sample and suite.
     Raises UserError on a folder that is no run, on a run named twice, and on an unwritable `out`.
@@ -48,7 +49,7 @@ def report(run_dirs: list[Path], out: Path) -> Report:
         raise UserError(f"run {twice[0]!r} is given twice; name each run once")
     points = {run.name: points_of(run) for run in runs}
     groups = settings([p for run in runs for p in points[run.name]])
-    sections = _sections(groups)
+    sections = _sections(groups, against)
     tables = [table for section in sections for table in section]
 
     text = _document(runs, points, sections, any(g.sample for g in groups))
@@ -67,13 +68,14 @@ def _all(points: dict[str, list[Point]]) -> list[Point]:
     return [p for some in points.values() for p in some]
 
 
-def _sections(groups: list[Setting]) -> list[list[Table]]:
+def _sections(groups: list[Setting], against: str) -> list[list[Table]]:
     """Tables of each setting, the main one first."""
     width, depth = draft_width(groups), candidate_depth(groups)
     made = [
         [
             results_table(g),
             means_table(g),
+            versus_table(g, against),
             lossless_table(g),
             positions_table(g, width),
             coverage_table(g, depth),

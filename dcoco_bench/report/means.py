@@ -44,16 +44,17 @@ def _row(points: list[Point], origin: str) -> dict[str, Entry]:
     whole = [p for p in points if p.whole]
     named = {k: v for k, v in identity(points[0]).items() if k != "suite"}
     return named | {
-        "speedup": _mean([speedup(p) for p in whole]),
-        "tau": _mean([tau(p) for p in whole]),
-        "per_stream_tps": _mean([measure(p.usable, "per_stream_tps") for p in whole]),
+        "speedup": mean_of([speedup(p) for p in whole]),
+        "tau": mean_of([tau(p) for p in whole]),
+        "per_stream_tps": mean_of([measure(p.usable, "per_stream_tps") for p in whole]),
         "suites": Entry(f"{len(whole)} of {len(points)}"),
         "left_out": Entry(", ".join(p.cell.suite for p in points if not p.whole)),
         "origin": Entry(origin),
     }
 
 
-def _mean(results: list[Result]) -> Entry:
+def mean_of(results: list[Result]) -> Entry:
+    """Unweighted mean over suites, with its interval."""
     if not results:
         return Entry(None, reason="no suite can be averaged")
     values = [r.estimate.value for r in results]

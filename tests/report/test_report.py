@@ -239,3 +239,36 @@ def test_summary_table_holds_the_headline_and_the_cost(write_test_run):
     text = console.export_text()
     for word in ("TPS/stream", "speed-up", "Cost of a round", "verify ms", "gsm8k dflash c=4: failed: the engine died"):
         assert word in text
+
+
+def test_drafters_are_held_against_one_of_them(write_test_run, tmp_path):
+    """dcoco's rounds cost 1.5 times dflash's here, and it accepts all: the ratios are known from the logs."""
+
+    def perfect(cell, requests, record):
+        if cell.method != "dcoco":
+            return
+        for r in requests:
+            out, rounds = len(r.output_ids) - 1, r.rounds
+            rounds.delivered = [5] * (out // 5) + [out % 5] * (out % 5 > 0)
+            rounds.accepted = [d - 1 for d in rounds.delivered]
+            rounds.drafted = [4] * len(rounds.delivered)
+            r.end = r.first_token + 1.5 * 0.015 * len(rounds.delivered)
+
+    matrix = TWO.model_copy(update={"methods": ("vanilla", "dflash", "dcoco")})
+    report([write_test_run(matrix, edit=perfect)], tmp_path / "out")
+    found = rows(tmp_path / "out", "versus")
+    assert {r["method"] for r in found} == {"dcoco"}
+    tables = {(r["suite"], r["method"]): r for r in rows(tmp_path / "out")}
+    for suite in ("gsm8k", "mbpp"):
+        row = pick(found, suite=suite)
+        ours, theirs = tables[suite, "dcoco"], tables[suite, "dflash"]
+        for ratio, key in (("tau", "tau"), ("tps", "per_stream_tps"), ("round", "round_time_s")):
+            assert float(row[ratio]) == pytest.approx(float(ours[key]) / float(theirs[key]))
+        assert float(row["tau"]) > 1.3
+        assert float(row["tau_lo"]) < float(row["tau"]) < float(row["tau_hi"])
+    mean = pick(found, suite="mean of suites (2 of 2)")
+    assert float(mean["tau"]) == pytest.approx(sum(float(pick(found, suite=s)["tau"]) for s in ("gsm8k", "mbpp")) / 2)
+
+    report([tmp_path / "r1"], tmp_path / "other", against="dcoco")
+    back = pick(rows(tmp_path / "other", "versus"), suite="gsm8k", method="dflash")
+    assert float(back["tau"]) == pytest.approx(1 / float(pick(found, suite="gsm8k")["tau"]))
