@@ -100,10 +100,10 @@ def git_state(folder: Path) -> dict[str, Any] | None:
 
 @cache
 def weights_hash(folder: Path) -> str:
-    """SHA-256 over the config and the safetensors of a checkpoint folder, by sorted name; 16 hex digits."""
+    """SHA-256 over configs and safetensors of a checkpoint folder, heads included, by sorted name; 16 hex digits."""
     digest = hashlib.sha256()
-    for file in sorted([*folder.glob("config.json"), *folder.glob("*.safetensors")]):
-        digest.update(file.name.encode() + b"\0")
+    for file in sorted([*folder.rglob("config.json"), *folder.rglob("*.safetensors")]):
+        digest.update(file.relative_to(folder).as_posix().encode() + b"\0")
         with file.open("rb") as data:
             while block := data.read(1 << 20):
                 digest.update(block)

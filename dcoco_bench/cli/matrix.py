@@ -35,6 +35,7 @@ FLAGS = {
     "record_candidates": "--record-candidates",
     "engine_args": "--engine-arg",
 }
+CHECKPOINTS = "checkpoints"
 DTYPES = ("auto", "float32", "bfloat16")
 T = TypeVar("T")
 
@@ -68,6 +69,7 @@ class MatrixFlags:
 def build_matrix(flags: MatrixFlags, file: Path | None, registry: Registry) -> Matrix:
     """Raises UserError with the flag or the file's key, the reason and the mend."""
     values = _read_file(file) if file else {}
+    values.pop(CHECKPOINTS, None)
     values.update(_from_flags(flags))
     if not values.get("suites"):
         raise UserError(
@@ -189,10 +191,20 @@ def _read_file(file: Path) -> dict[str, Any]:
         raise UserError(f"--matrix {file}: cannot be read ({error.strerror or error}); give a TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"--matrix {file}: not valid TOML ({error}); mend the line") from None
+    known = [*Matrix.model_fields, CHECKPOINTS]
     for key in values:
-        if key not in Matrix.model_fields:
-            raise UserError(f"--matrix {file}: unknown key {key!r}; {nearest(key, list(Matrix.model_fields))}")
+        if key not in known:
+            raise UserError(f"--matrix {file}: unknown key {key!r}; {nearest(key, known)}")
     return values
+
+
+def matrix_checkpoints(file: Path) -> dict[str, Path]:
+    """The file's [checkpoints]: "dcoco@pair=off" = "folder", relative to the file. They are no part of the matrix:
+    a cell says what was asked, its record which weights answered."""
+    table = _read_file(file).get(CHECKPOINTS, {})
+    if not isinstance(table, dict) or not all(isinstance(folder, str) for folder in table.values()):
+        raise UserError(f'--matrix {file}: checkpoints must be a table of "method" = "folder"')
+    return {spec: file.parent / Path(folder).expanduser() for spec, folder in table.items()}
 
 
 def _as_user_error(error: ValidationError, file: Path | None) -> UserError:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dcoco_bench.cells import Matrix
 from dcoco_bench.cli.console import stdout
-from dcoco_bench.cli.matrix import MatrixFlags, build_matrix
+from dcoco_bench.cli.matrix import MatrixFlags, build_matrix, matrix_checkpoints
 from dcoco_bench.cli.tables import dry_run_table
 from dcoco_bench.errors import UserError
 from dcoco_bench.estimate import estimate
@@ -52,7 +52,8 @@ def perform(request: RunRequest) -> Performed:
         matrix = read_run_record(run_dir).matrix
     else:
         matrix = build_matrix(request.flags, request.matrix_file, registry)
-    plan = Plan(matrix, registry, checkpoints=request.checkpoints, data_dir=request.data_dir)
+    named = matrix_checkpoints(request.matrix_file) if request.matrix_file else {}
+    plan = Plan(matrix, registry, checkpoints={**named, **request.checkpoints}, data_dir=request.data_dir)
     if not request.dry_run:  # a plan for another machine may be listed here
         plan.kind.require()
     plan.check()
