@@ -50,6 +50,20 @@ class Backbone(Frozen):
             return embedded.prepare()
         return Path(self.model)
 
+    def folder(self) -> Path:
+        """Its weights and configuration on disk, fetched from the hub if need be. Raises UserError."""
+        source = self.materialise()
+        if source.is_dir():
+            return source
+        from huggingface_hub import snapshot_download
+
+        try:
+            return Path(snapshot_download(str(source), allow_patterns=["*.json", "*.safetensors"]))
+        except Exception as error:  # no network, no such repository, terms not accepted: the hub's own words say which
+            raise UserError(
+                f"backbone {self.name!r} cannot be fetched ({_first_line(error)}); give a local folder"
+            ) from None
+
 
 def list_backbones() -> list[Backbone]:
     """Every built-in backbone, the embedded one first, then by name."""

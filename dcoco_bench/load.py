@@ -144,5 +144,6 @@ class Load:
             else None,
             candidates=f.candidates,
             margins=f.margins,
+            chunks=None if f.chunks is None else [(n, round(t - self._origin, 6)) for n, t in f.chunks],
             retries=self._retries(flying.dialogue.index),
         )

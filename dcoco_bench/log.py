@@ -48,6 +48,7 @@ class RequestRecord(Record):
     rounds: RoundCounts | None = None  # None = not known to the engine; vanilla has undrafted rounds
     candidates: list[list[list[int]]] | None = None
     margins: list[float] | None = None
+    chunks: list[tuple[int, float]] | None = None  # a streaming engine's: tokens and arrival time of each chunk
     retries: int = 0
 
 

@@ -28,6 +28,14 @@ class Param:
     serving_only: bool = False  # `train --method name@key=value` refuses it: it has no say in what is learnt
 
 
+@dataclass(frozen=True)
+class VLLMDraft:
+    """What the server's speculative configuration says beside the draft's folder."""
+
+    method: str  # vLLM's own name
+    slots: int  # num_speculative_tokens, N
+
+
 class Method(ABC):
     """A plug-in. `name` is its folder's name; the instance is exported as `METHOD` by the folder's `__init__`."""
 
@@ -57,6 +65,10 @@ class Method(ABC):
         `params` are resolved as for `drafter`, from `train --method name@key=value`.
         """
         raise UserError(f"method {self.name!r} has nothing to train; choose one that drafts")
+
+    def vllm_draft(self, checkpoint: Path | None, params: Mapping[str, Any]) -> VLLMDraft | None:
+        """How vLLM serves it; None = plain decoding. Raises UserError where it cannot."""
+        raise UserError(f"method {self.name!r} is not served by the vllm engine; use --engine torch")
 
     def save(self, folder: Path, objective: Objective, tables: Tables) -> None:
         """Write what `train` learnt as a checkpoint that `drafter` loads."""

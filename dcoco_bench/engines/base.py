@@ -48,6 +48,7 @@ class Finished:
     error: str | None = None
     # Recorded on request only. candidates: [round][slot][k] drafter ids, best first.
     candidates: list[list[list[int]]] | None = None
+    chunks: list[tuple[int, float]] | None = None  # streamed: tokens and arrival time of each chunk that had any
     margins: list[float] | None = None  # target's top-1 minus top-2 logit, one per output token
 
 

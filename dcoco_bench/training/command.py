@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from dcoco_bench.backbone import Backbone, load_tokenizer, resolve_backbone
+from dcoco_bench.backbone import load_tokenizer, resolve_backbone
 from dcoco_bench.drafting import checkpoint
 from dcoco_bench.errors import UserError
 from dcoco_bench.machine import default_device, fast_dtype
@@ -116,7 +116,7 @@ def run_train(request: TrainRequest, say: Say) -> float:
     spec, backbone = MethodSpec.parse(request.method), resolve_backbone(request.backbone)
     method = get_method(spec.name)
     params = spec.resolve_for_training(method.params)
-    folder = _model_folder(backbone)
+    folder = backbone.folder()
     start = checkpoint.load(request.start) if request.start else None
     stops = frozenset({load_tokenizer(backbone).eos_token_id})
     ready = prepare(
@@ -151,18 +151,6 @@ def run_train(request: TrainRequest, say: Say) -> float:
     method.save(request.out, objective, ready.tables)
     say(f"held-out tau {final.tau:.3f} over {final.rounds} rounds; checkpoint in {request.out}")
     return final.tau
-
-
-def _model_folder(backbone: Backbone) -> Path:
-    source = backbone.materialise()
-    if source.is_dir():
-        return source
-    from huggingface_hub import snapshot_download
-
-    try:
-        return Path(snapshot_download(str(source), allow_patterns=["*.json", "*.safetensors"]))
-    except Exception as error:
-        raise UserError(f"backbone {backbone.name!r} cannot be fetched ({error}); give a local folder") from None
 
 
 def _writable(folder: Path) -> None:

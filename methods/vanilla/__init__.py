@@ -28,5 +28,8 @@ class Vanilla(Method):
     def drafter(self, checkpoint: Path | None, target: Any, params: Mapping[str, Any]) -> None:
         return None
 
+    def vllm_draft(self, checkpoint: Path | None, params: Mapping[str, Any]) -> None:
+        return None
+
 
 METHOD = Vanilla()

@@ -1,0 +1,39 @@
+"""`export`: a checkpoint folder that stock vLLM loads, with the pruned LM head that a repository may leave out."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from dcoco_bench.backbone import Backbone
+from dcoco_bench.drafting import checkpoint
+from dcoco_bench.drafting.config import DraftConfig
+from dcoco_bench.errors import UserError
+
+
+def export_for_vllm(source: Path, out: Path, backbone: Backbone) -> None:
+    """Write `out`, all or nothing: weights and config as vLLM's `method: dflash` reads them, heads in their subfolders.
+
+    Raises UserError where the draft was made for another target.
+    """
+    from dcoco_bench.training.setup import read_tables
+
+    config = DraftConfig.read(source)
+    vocabulary = checkpoint.vocabulary_of(source, config, checkpoint.read_tensors(source))
+    partial = out.with_name(f"{out.name}.part")
+    shutil.rmtree(partial, ignore_errors=True)
+    shutil.copytree(source, partial, ignore=shutil.ignore_patterns("*.jsonl", "README.md", "*.pt"))
+    if vocabulary.pruned and not (partial / checkpoint.HEAD).exists():
+        head = read_tables(backbone.folder()).head
+        if len(head) != config.vocab_size:
+            raise UserError(
+                f"draft checkpoint {source} does not fit {backbone.label}: vocab_size {config.vocab_size} "
+                f"(target: {len(head)}); use one made for it"
+            )
+        rows = head[vocabulary.kept].to(torch.bfloat16).contiguous()
+        save_file({"lm_head.weight": rows}, partial / checkpoint.HEAD)
+    shutil.rmtree(out, ignore_errors=True)
+    partial.rename(out)

@@ -1,0 +1,120 @@
+"""Open the vLLM engine for one (backbone, method): export the draft, start or find the server, read it back."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dcoco_bench.backbone import Backbone, load_tokenizer
+from dcoco_bench.embedded import cache_root
+from dcoco_bench.engines.vllm import readback
+from dcoco_bench.engines.vllm.client import Serving
+from dcoco_bench.engines.vllm.command import ServerPlan
+from dcoco_bench.engines.vllm.engine import VLLMEngine
+from dcoco_bench.engines.vllm.options import Options
+from dcoco_bench.engines.vllm.server import Server, ServerError, free_port
+from dcoco_bench.engines.vllm.versions import VLLM, find_vllm
+from dcoco_bench.errors import UserError
+from dcoco_bench.method import Method
+from dcoco_bench.provenance import weights_hash
+
+ENVIRONMENT = {
+    "VLLM_SERVER_DEV_MODE": "1",  # /server_info: the configuration that really runs
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+}
+CPU_ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1"}  # GiB; unset, vLLM takes half the memory
+
+
+def open_engine(
+    backbone: Backbone,
+    method: Method,
+    params: Mapping[str, Any],
+    checkpoint: Path | None,
+    *,
+    dtype: str,
+    seed: int,
+    max_concurrency: int,
+    max_context: int,
+    record_candidates: bool,
+    engine_args: Mapping[str, str],
+) -> VLLMEngine:
+    """See `engines.opening.Opener`. Raises UserError, or ServerError where the server does not come up."""
+    if record_candidates:
+        raise UserError("--record-candidates: the vllm engine does not record candidates; use --engine torch")
+    options = Options.parse(engine_args)
+    draft = method.vllm_draft(checkpoint, params)
+    plan = ServerPlan(
+        model=str(backbone.materialise()),
+        name=backbone.label,
+        dtype=dtype,
+        max_context=max_context + (draft.slots + 1 if draft else 0),
+        max_streams=max_concurrency,
+        draft=draft,
+        draft_folder=exported(checkpoint, backbone) if draft and checkpoint else None,
+        flags=[*(["--seed", str(seed)]), *options.server_flags()],
+    )
+    if options.base_url:
+        return _attach(plan, options, stop_ids(backbone))
+    vllm = find_vllm(options.python)
+    server = _start(plan, vllm, options)
+    try:
+        found = readback.effective(readback.server_info(server.url))
+        if wrong := readback.mismatches(plan, found):
+            raise ServerError(f"the server runs something else than asked: {'; '.join(wrong)}")
+        shown = {"vllm": f"{vllm.distribution} {vllm.version}", "command": server.command, **found}
+        return VLLMEngine(
+            _serving(plan, server.url, options, stop_ids(backbone), vllm.per_request_rounds), server, shown
+        )
+    except BaseException:
+        server.stop()
+        raise
+
+
+def exported(checkpoint: Path, backbone: Backbone) -> Path:
+    """The checkpoint as vLLM loads it, made once and kept in the cache under its hash."""
+    from dcoco_bench.drafting.export import export_for_vllm
+
+    out = cache_root() / "vllm" / f"{backbone.label}-{weights_hash(checkpoint)}"
+    if not (out / "config.json").is_file():
+        out.parent.mkdir(parents=True, exist_ok=True)
+        export_for_vllm(checkpoint, out, backbone)
+    return out
+
+
+def stop_ids(backbone: Backbone) -> frozenset[int]:
+    """The generation config's end-of-sequence ids, and the tokenizer's."""
+    file = backbone.folder() / "generation_config.json"
+    configured = json.loads(file.read_text()).get("eos_token_id") if file.is_file() else None
+    ids = configured if isinstance(configured, list) else [configured]
+    return frozenset(i for i in (*ids, load_tokenizer(backbone).eos_token_id) if isinstance(i, int))
+
+
+def _start(plan: ServerPlan, vllm: VLLM, options: Options) -> Server:
+    port = free_port()
+    log = Path(tempfile.mkdtemp(prefix="dcoco-bench-vllm-")) / "server.log"
+    environment = {**ENVIRONMENT, **(CPU_ENVIRONMENT if vllm.cpu else {}), **options.environment}
+    server = Server(plan.command(vllm, port), environment, port, log)
+    server.start(options.startup_timeout)
+    return server
+
+
+def _attach(plan: ServerPlan, options: Options, stops: frozenset[int]) -> VLLMEngine:
+    """To a server that somebody else runs: it must be what the cell says, as far as it shows."""
+    url = options.base_url
+    assert url is not None
+    model = readback.served_model(url)
+    found = readback.effective(readback.server_info(url))
+    if wrong := readback.mismatches(plan, found):
+        raise UserError(f"--base-url {url}: not the cell's server: {'; '.join(wrong)}; start it as the cell says")
+    serving = _serving(plan, url, options, stops, reports=True)
+    shown = {"vllm": readback.version(url), "attached": url, **found}
+    return VLLMEngine(Serving(**{**vars(serving), "model": str(model["id"])}), None, shown)
+
+
+def _serving(plan: ServerPlan, url: str, options: Options, stops: frozenset[int], reports: bool) -> Serving:
+    slots = plan.draft.slots if plan.draft else 0
+    return Serving(url, plan.name, stops, slots, reports, options.request_timeout)
