@@ -27,14 +27,20 @@ def parse_counters(text: str) -> dict[str, float]:
 
     Raises ValueError on text that is no exposition.
     """
+    try:
+        samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    except Exception as error:  # the parser trips over bad text in more ways than one
+        raise ValueError(f"not Prometheus text ({type(error).__name__}: {error})") from None
     found: dict[str, float] = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            if sample.name not in KEPT:
-                continue
-            position = f"[{sample.labels['position']}]" if sample.name == PER_POSITION else ""
-            name = sample.name + position
-            found[name] = found.get(name, 0.0) + float(sample.value)
+    for sample in samples:
+        if sample.name not in KEPT:
+            continue
+        name = sample.name
+        if name == PER_POSITION:
+            if "position" not in sample.labels:
+                raise ValueError(f"{name} without a position")
+            name += f"[{sample.labels['position']}]"
+        found[name] = found.get(name, 0.0) + float(sample.value)
     return found
 
 
