@@ -9,6 +9,7 @@ from typing import Any
 
 from dcoco_bench.backbone import Backbone, resolve_backbone
 from dcoco_bench.cells import Cell, Matrix
+from dcoco_bench.engine_pool import EngineKey
 from dcoco_bench.engines.base import Engine
 from dcoco_bench.engines.opening import get_engine, parse_engine_args
 from dcoco_bench.errors import UserError
@@ -41,7 +42,12 @@ class Plan:
 
     @cached_property
     def cells(self) -> list[Cell]:
-        return self.matrix.cells()
+        """In the matrix's order, where methods alternate; all cells of an engine together where only one may be open."""
+        cells = self.matrix.cells()
+        if self.kind.keep_open > 1:
+            return cells
+        order = list(dict.fromkeys(EngineKey.of(cell) for cell in cells))
+        return sorted(cells, key=lambda cell: order.index(EngineKey.of(cell)))
 
     def check(self) -> None:
         """Names, parameters, checkpoints, thinking modes, prompts, and that every prompt fits with its answers."""

@@ -14,6 +14,7 @@ from dcoco_bench.cells import Matrix
 from dcoco_bench.cli.console import stdout
 from dcoco_bench.cli.matrix import MatrixFlags, build_matrix, matrix_checkpoints
 from dcoco_bench.cli.tables import dry_run_table
+from dcoco_bench.engines.opening import parse_engine_args
 from dcoco_bench.errors import UserError
 from dcoco_bench.estimate import estimate
 from dcoco_bench.log_read import latest_run, list_runs, read_run, read_run_record
@@ -55,7 +56,7 @@ def perform(request: RunRequest) -> Performed:
     named = matrix_checkpoints(request.matrix_file) if request.matrix_file else {}
     plan = Plan(matrix, registry, checkpoints={**named, **request.checkpoints}, data_dir=request.data_dir)
     if not request.dry_run:  # a plan for another machine may be listed here
-        plan.kind.require()
+        plan.kind.require(parse_engine_args(matrix.engine_args))
     plan.check()
     if request.dry_run:
         guess = estimate(plan, request.result_dir)

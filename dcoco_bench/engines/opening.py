@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,20 +52,20 @@ class EngineKind:
     keep_open: int  # engines that may be open at once
     tokenizer: Callable[[Backbone], Any]
     dtype: Callable[[], str]  # what `--dtype auto` means on this machine
+    elsewhere: tuple[str, ...] = ()  # engine arguments that say the packages are not looked for here
     check: Callable[[Method, Mapping[str, Any], Mapping[str, str]], object] = lambda method, params, engine_args: None
 
     @property
     def missing(self) -> list[str]:
         return [package for package in self.requires if find_spec(package) is None]
 
-    def require(self) -> None:
-        """Raises UserError with the mend when a package is missing."""
-        if self.missing:
+    def require(self, engine_args: Iterable[str] = ()) -> None:
+        """Raises UserError with the mend when a package is missing. `engine_args` are the arguments' names."""
+        if self.missing and not set(self.elsewhere) & set(engine_args):
             raise UserError(f"engine {self.name!r} needs {', '.join(self.missing)}; {self.how_to_get}")
 
     def opener(self) -> Opener:
         """The engine module's `open_engine`, imported now."""
-        self.require()
         try:
             opener: Opener = importlib.import_module(self.module).open_engine
         except ImportError as error:
@@ -83,6 +83,12 @@ def _replay_check(method: Method, params: Mapping[str, Any], engine_args: Mappin
     from dcoco_bench.engines.replay_options import ReplayOptions
 
     return ReplayOptions.parse(engine_args, method.name, params, drafts=method.needs_checkpoint)
+
+
+def _vllm_check(method: Method, params: Mapping[str, Any], engine_args: Mapping[str, str]) -> object:
+    from dcoco_bench.engines.vllm.options import Options
+
+    return Options.parse(engine_args)
 
 
 def _torch_dtype() -> str:
@@ -130,6 +136,8 @@ _KINDS = (
         num_prompts=None,
         max_tokens=2048,
         keep_open=1,
+        elsewhere=("python", "base-url"),
+        check=_vllm_check,
         tokenizer=load_tokenizer,
         dtype=lambda: "bfloat16",
     ),
