@@ -42,7 +42,7 @@ class Plan:
 
     @cached_property
     def cells(self) -> list[Cell]:
-        """In the matrix's order, where methods alternate; all cells of an engine together where only one may be open."""
+        """In the matrix's order, where methods alternate; an engine's cells together where only one may be open."""
         cells = self.matrix.cells()
         if self.kind.keep_open > 1:
             return cells
