@@ -34,6 +34,7 @@ class VLLMDraft:
 
     method: str  # vLLM's own name
     slots: int  # num_speculative_tokens, N
+    plugin: bool = False  # our plug-in chooses the tokens inside vLLM
 
 
 class Method(ABC):
@@ -92,6 +93,13 @@ class MethodSpec:
                 raise UserError(f"method {text!r}: {item!r} is not key=value; write e.g. dflash@n=4")
             pairs.append((key.strip(), value.strip()))
         return cls(name, tuple(sorted(pairs)))
+
+    @classmethod
+    def of(cls, name: str, values: Mapping[str, Any], known: Mapping[str, Param]) -> MethodSpec:
+        """The spec that resolves to these values."""
+        words = {True: "on", False: "off"}
+        said = {k: v for k, v in values.items() if v != known[k].default}
+        return cls(name, tuple(sorted((k, words[v] if isinstance(v, bool) else str(v)) for k, v in said.items())))
 
     def __str__(self) -> str:
         return self.name + ("@" + ",".join(f"{k}={v}" for k, v in self.params) if self.params else "")

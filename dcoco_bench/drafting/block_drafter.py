@@ -19,20 +19,22 @@ from dcoco_bench.drafting.vocabulary import Vocabulary
 class BlockDrafter(Drafter):
     """Proposes by unary argmax (DFlash). Correctors override `choose`.
 
-    `embedding` and `head` are the target's own [V, d] tables; `slots` verifies fewer than the block drafts.
+    `embedding` and `head` are the target's own [V, d] tables (of a pruned vocabulary, `head` may be its rows [V', d]
+    alone); `slots` verifies fewer than the block drafts. A backbone on the meta device is never run: only `choose`.
     """
 
     def __init__(
         self, backbone: BlockBackbone, vocabulary: Vocabulary, embedding: Tensor, head: Tensor, slots: int | None = None
     ) -> None:
         device, dtype = embedding.device, embedding.dtype
-        self.backbone = backbone.to(device=device, dtype=dtype).eval()
         self.config = backbone.config
+        runs = backbone.fc.weight.device.type != "meta"
+        self.backbone = backbone.to(device=device, dtype=dtype).eval() if runs else backbone
         self.slots = slots or self.config.slots
         self.taps = self.config.target_layer_ids
         self.vocabulary = vocabulary.to(device)
         self.embedding = embedding
-        rows = head[self.vocabulary.kept] if vocabulary.pruned else head
+        rows = head[self.vocabulary.kept] if len(head) != len(vocabulary) else head
         self.head = nn.Linear(rows.shape[1], rows.shape[0], bias=False, device="meta")
         self.head.weight = nn.Parameter(rows, requires_grad=False)
         if packing_helps(dtype, device):

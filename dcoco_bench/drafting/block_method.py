@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dcoco_bench.drafting.layout import Layout
 from dcoco_bench.errors import UserError
-from dcoco_bench.method import Method, Param
+from dcoco_bench.method import Method, Param, VLLMDraft
 
 if TYPE_CHECKING:
     from dcoco_bench.drafting.backbone import BlockBackbone
@@ -58,6 +58,23 @@ class BlockMethod(Method):
             )
         return self.build(checkpoint, backbone, vocabulary, target, slots, params)
 
+    def selection(self, checkpoint: str | Path, tables: Any, params: Mapping[str, Any]) -> BlockDrafter:
+        """The drafter without its backbone, for an engine that runs the backbone itself: only `choose` may be called.
+
+        `tables` has the target's `embedding` [V, d] and the draft's `head` rows [V', d].
+        """
+        import torch
+
+        from dcoco_bench.drafting import checkpoint as store
+        from dcoco_bench.drafting.backbone import BlockBackbone
+        from dcoco_bench.drafting.config import DraftConfig
+
+        folder = Path(checkpoint)
+        config = DraftConfig.read(folder, params["layout"])
+        with torch.device("meta"):
+            backbone = BlockBackbone(config)
+        return self.build(folder, backbone, store.read_vocabulary(folder, config), tables, params["n"], params)
+
     def build(
         self,
         checkpoint: Path,
@@ -71,6 +88,20 @@ class BlockMethod(Method):
         from dcoco_bench.drafting.block_drafter import BlockDrafter
 
         return BlockDrafter(backbone, vocabulary, target.embedding, target.head, slots)
+
+    def vllm_draft(self, checkpoint: Path | None, params: Mapping[str, Any]) -> VLLMDraft:
+        """Through our plug-in: vLLM runs the backbone, the method chooses. vLLM feeds blocks of 1+N inputs, so an
+        anchor-first draft gives one token less than its block could."""
+        from dcoco_bench.drafting.config import DraftConfig
+
+        assert checkpoint is not None
+        config = DraftConfig.read(checkpoint, params["layout"])
+        most = config.block_size - 1
+        if params["n"] is not None and params["n"] > most:
+            raise UserError(f"{self.name}@n={params['n']}: vLLM drafts {most} tokens of a block of {config.block_size}")
+        if params.get("draft") == "sampled":
+            raise UserError(f"{self.name}@draft=sampled: drafts are a point mass inside vLLM; use --engine torch")
+        return VLLMDraft("dflash", params["n"] or most, plugin=True)
 
     def published(self) -> PublishedForm | None:
         """How its checkpoints are spelt outside; None where that is not known."""

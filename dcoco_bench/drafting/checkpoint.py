@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -76,6 +76,15 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
         except (SafetensorError, OSError) as error:
             raise UserError(f"{file} is not readable ({error}); fetch the checkpoint again") from None
     return {name.removeprefix("model."): tensor for name, tensor in tensors.items()}
+
+
+def read_vocabulary(folder: Path, config: DraftConfig) -> Vocabulary:
+    """Without reading the weights."""
+    for file in sorted(folder.glob("*.safetensors")):
+        with safe_open(file, framework="pt") as stored:
+            if "d2t" in stored.keys():  # noqa: SIM118  (a safetensors handle is not a mapping)
+                return vocabulary_of(folder, config, {"d2t": stored.get_tensor("d2t")})
+    return vocabulary_of(folder, config, {})
 
 
 def vocabulary_of(folder: Path, config: DraftConfig, tensors: dict[str, Tensor]) -> Vocabulary:

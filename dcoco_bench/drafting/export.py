@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -10,14 +11,16 @@ from safetensors.torch import save_file
 
 from dcoco_bench.backbone import Backbone
 from dcoco_bench.drafting import checkpoint
-from dcoco_bench.drafting.config import DraftConfig
+from dcoco_bench.drafting.config import OURS, DraftConfig
+from dcoco_bench.engines.vllm.plugin import ARCHITECTURE
 from dcoco_bench.errors import UserError
 
 
-def export_for_vllm(source: Path, out: Path, backbone: Backbone) -> None:
+def export_for_vllm(source: Path, out: Path, backbone: Backbone, plugin_spec: str | None = None) -> None:
     """Write `out`, all or nothing: weights and config as vLLM's `method: dflash` reads them, heads in their subfolders.
 
-    Raises UserError where the draft was made for another target.
+    With `plugin_spec` (`dcoco@k=8`) the config names our plug-in's architecture, and what it is to choose by. Stock
+    vLLM then refuses the folder instead of drafting as plain DFlash. Raises UserError for another target's draft.
     """
     from dcoco_bench.training.setup import read_tables
 
@@ -35,5 +38,11 @@ def export_for_vllm(source: Path, out: Path, backbone: Backbone) -> None:
             )
         rows = head[vocabulary.kept].to(torch.bfloat16).contiguous()
         save_file({"lm_head.weight": rows}, partial / checkpoint.HEAD)
+    if plugin_spec is not None:
+        file = partial / "config.json"
+        keys = json.loads(file.read_text())
+        keys["architectures"] = [ARCHITECTURE]
+        keys[OURS] = {**keys.get(OURS, {}), "layout": config.layout.value, "spec": plugin_spec}
+        file.write_text(json.dumps(keys, indent=1) + "\n")
     shutil.rmtree(out, ignore_errors=True)
     partial.rename(out)

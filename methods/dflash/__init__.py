@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dcoco_bench.drafting.block_method import BlockMethod
-from dcoco_bench.errors import UserError
-from dcoco_bench.method import VLLMDraft
 
 if TYPE_CHECKING:
     from dcoco_bench.drafting.backbone import BlockBackbone
@@ -22,17 +19,6 @@ class DFlash(BlockMethod):
     name = "dflash"
     summary = "parallel drafter: one pass drafts a whole block, slots do not see each other"
     paper = "2602.06036"
-
-    def vllm_draft(self, checkpoint: Path | None, params: Mapping[str, Any]) -> VLLMDraft:
-        """vLLM's own `dflash`, which reads fill-in drafts only: an anchor-first one would misalign in silence."""
-        from dcoco_bench.drafting.config import DraftConfig
-        from dcoco_bench.drafting.layout import Layout
-
-        assert checkpoint is not None
-        config = DraftConfig.read(checkpoint, params["layout"])
-        if config.layout is not Layout.FILL_IN:
-            raise UserError(f"draft checkpoint {checkpoint} is anchor-first; vLLM's dflash serves fill-in drafts only")
-        return VLLMDraft("dflash", params["n"] or config.slots)
 
     def published(self) -> PublishedForm:
         from .published import DFlashForm

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dcoco_bench.drafting.block_method import BlockMethod
 from dcoco_bench.drafting.head_store import check_belongs
 from dcoco_bench.errors import UserError
+from dcoco_bench.method import VLLMDraft
 
 from .options import PARAMS
 
@@ -61,6 +62,14 @@ class DFlash2(BlockMethod):
             k=k,
             sampled=params["draft"] == "sampled",
         )
+
+    def vllm_draft(self, checkpoint: Path | None, params: Mapping[str, Any]) -> VLLMDraft:
+        from dcoco_bench.drafting.checkpoint import read_tensors
+
+        assert checkpoint is not None
+        if any("_conv." in name for name in read_tensors(checkpoint)):
+            raise UserError(f"{checkpoint} has convolutions, which vLLM's backbone lacks; use --engine torch")
+        return super().vllm_draft(checkpoint, params)
 
     def published(self) -> PublishedForm:
         from .published import DFlash2Form

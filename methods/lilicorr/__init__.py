@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dcoco_bench.drafting.block_method import BlockMethod
 from dcoco_bench.drafting.head_store import check_belongs
 from dcoco_bench.errors import UserError
+from dcoco_bench.method import VLLMDraft
 
 from .options import PARAMS
 
@@ -52,6 +53,10 @@ class LiLiCorrMethod(BlockMethod):
         _fits(k, vocabulary)
         sampled = params["draft"] == "sampled"
         return LiLiCorrDrafter(backbone, vocabulary, target.embedding, target.head, slots, head, k=k, sampled=sampled)
+
+    def vllm_draft(self, checkpoint: Path | None, params: Mapping[str, Any]) -> VLLMDraft:
+        """vLLM's own speculator needs a GPU, and our plug-in does not see the target's features that the head reads."""
+        raise UserError("lilicorr is not served by the vllm engine here; use --engine torch")
 
     def published(self) -> PublishedForm:
         from .published import LiLiCorrForm

@@ -50,4 +50,5 @@ class ServerPlan:
             "method": self.draft.method,
             "model": str(self.draft_folder),
             "num_speculative_tokens": self.draft.slots,
+            **({"use_local_argmax_reduction": True} if self.draft.plugin else {}),  # the model chooses the tokens
         }

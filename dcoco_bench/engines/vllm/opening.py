@@ -18,7 +18,7 @@ from dcoco_bench.engines.vllm.options import Options
 from dcoco_bench.engines.vllm.server import Server, ServerError, free_port
 from dcoco_bench.engines.vllm.versions import VLLM, find_vllm
 from dcoco_bench.errors import UserError
-from dcoco_bench.method import Method
+from dcoco_bench.method import Method, MethodSpec
 from dcoco_bench.provenance import weights_hash
 
 ENVIRONMENT = {
@@ -47,6 +47,7 @@ def open_engine(
         raise UserError("--record-candidates: the vllm engine does not record candidates; use --engine torch")
     options = Options.parse(engine_args)
     draft = method.vllm_draft(checkpoint, params)
+    spec = str(MethodSpec.of(method.name, params, method.params))
     plan = ServerPlan(
         model=str(backbone.materialise()),
         name=backbone.label,
@@ -54,12 +55,14 @@ def open_engine(
         max_context=max_context + (draft.slots + 1 if draft else 0),
         max_streams=max_concurrency,
         draft=draft,
-        draft_folder=exported(checkpoint, backbone) if draft and checkpoint else None,
+        draft_folder=exported(checkpoint, backbone, spec if draft.plugin else None) if draft and checkpoint else None,
         flags=[*(["--seed", str(seed)]), *options.server_flags()],
     )
     if options.base_url:
         return _attach(plan, options, stop_ids(backbone))
     vllm = find_vllm(options.python)
+    if draft and draft.plugin and not vllm.has_plugin:
+        raise UserError(f"{options.python} lacks dcoco-bench, whose plug-in serves {method.name}; install it there too")
     server = _start(plan, vllm, options)
     try:
         found = readback.effective(readback.server_info(server.url))
@@ -74,14 +77,15 @@ def open_engine(
         raise
 
 
-def exported(checkpoint: Path, backbone: Backbone) -> Path:
+def exported(checkpoint: Path, backbone: Backbone, plugin_spec: str | None) -> Path:
     """The checkpoint as vLLM loads it, made once and kept in the cache under its hash."""
     from dcoco_bench.drafting.export import export_for_vllm
 
-    out = cache_root() / "vllm" / f"{backbone.label}-{weights_hash(checkpoint)}"
+    name = f"{backbone.label}-{weights_hash(checkpoint)}" + (f"-{plugin_spec}" if plugin_spec else "")
+    out = cache_root() / "vllm" / name
     if not (out / "config.json").is_file():
         out.parent.mkdir(parents=True, exist_ok=True)
-        export_for_vllm(checkpoint, out, backbone)
+        export_for_vllm(checkpoint, out, backbone, plugin_spec)
     return out
 
 
