@@ -7,7 +7,7 @@ import traceback
 
 import typer
 
-from dcoco_bench.cli import convert, demo, lists, results, run, train
+from dcoco_bench.cli import convert, demo, deploy, lists, results, run, train
 from dcoco_bench.errors import UserError
 
 ClickError = typer.BadParameter.__mro__[2]  # typer's own ClickException, which it does not export
@@ -32,6 +32,7 @@ results.register(app)
 lists.register(app)
 train.register(app)
 convert.register(app)
+deploy.register(app)
 demo.register(app)
 
 

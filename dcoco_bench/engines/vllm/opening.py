@@ -45,23 +45,12 @@ def open_engine(
     """See `engines.opening.Opener`. Raises UserError, or ServerError where the server does not come up."""
     if record_candidates:
         raise UserError("--record-candidates: the vllm engine does not record candidates; use --engine torch")
-    options = Options.parse(engine_args)
-    draft = method.vllm_draft(checkpoint, params)
-    spec = str(MethodSpec.of(method.name, params, method.params))
-    plan = ServerPlan(
-        model=str(backbone.materialise()),
-        name=backbone.label,
-        dtype=dtype,
-        max_context=max_context + (draft.slots + 1 if draft else 0),
-        max_streams=max_concurrency,
-        draft=draft,
-        draft_folder=exported(checkpoint, backbone, spec if draft.plugin else None) if draft and checkpoint else None,
-        flags=[*(["--seed", str(seed)]), *options.server_flags()],
-    )
+    options = Options.parse({"seed": str(seed), **engine_args})
+    plan = server_plan(backbone, method, params, checkpoint, dtype, max_concurrency, max_context, options)
     if options.base_url:
         return _attach(plan, options, stop_ids(backbone))
     vllm = find_vllm(options.python)
-    if draft and draft.plugin and not vllm.has_plugin:
+    if plan.draft and plan.draft.plugin and not vllm.has_plugin:
         raise UserError(f"{options.python} lacks dcoco-bench, whose plug-in serves {method.name}; install it there too")
     server = _start(plan, vllm, options)
     try:
@@ -75,6 +64,38 @@ def open_engine(
     except BaseException:
         server.stop()
         raise
+
+
+def server_plan(
+    backbone: Backbone,
+    method: Method,
+    params: Mapping[str, Any],
+    checkpoint: Path | None,
+    dtype: str,
+    streams: int,
+    max_context: int,
+    options: Options,
+) -> ServerPlan:
+    """What is asked of the server; the draft is exported now."""
+    draft = method.vllm_draft(checkpoint, params)
+    folder = None
+    if draft and checkpoint:
+        spec = str(MethodSpec.of(method.name, params, method.params))
+        folder = exported(checkpoint, backbone, spec if draft.plugin else None)
+    return ServerPlan(
+        model=str(backbone.materialise()),
+        name=backbone.label,
+        dtype=dtype,
+        max_context=max_context + (draft.slots + 1 if draft else 0),
+        max_streams=streams,
+        draft=draft,
+        draft_folder=folder,
+        flags=options.server_flags(),
+    )
+
+
+def server_environment(vllm: VLLM, options: Options) -> dict[str, str]:
+    return {**ENVIRONMENT, **(CPU_ENVIRONMENT if vllm.cpu else {}), **options.environment}
 
 
 def exported(checkpoint: Path, backbone: Backbone, plugin_spec: str | None) -> Path:
@@ -100,8 +121,7 @@ def stop_ids(backbone: Backbone) -> frozenset[int]:
 def _start(plan: ServerPlan, vllm: VLLM, options: Options) -> Server:
     port = free_port()
     log = Path(tempfile.mkdtemp(prefix="dcoco-bench-vllm-")) / "server.log"
-    environment = {**ENVIRONMENT, **(CPU_ENVIRONMENT if vllm.cpu else {}), **options.environment}
-    server = Server(plan.command(vllm, port), environment, port, log)
+    server = Server(plan.command(vllm, port), server_environment(vllm, options), port, log)
     server.start(options.startup_timeout)
     return server
 
