@@ -64,6 +64,10 @@ def run(
     engine_arg: Annotated[
         list[str] | None, typer.Option(help="KEY=VALUE for the engine; repeatable.", rich_help_panel=_LOAD)
     ] = None,
+    base_url: Annotated[
+        str | None,
+        typer.Option(help="Attach to this vLLM server instead of starting one (one method).", rich_help_panel=_LOAD),
+    ] = None,
     result_dir: Annotated[Path, typer.Option(help="Folder of all runs.", rich_help_panel=_OUTPUT)] = RESULTS,
     run_name: Annotated[str | None, typer.Option(help="Default: date, time, hash.", rich_help_panel=_OUTPUT)] = None,
     resume: Annotated[
@@ -103,7 +107,7 @@ def run(
         turns=turns,
         dtype=dtype,
         record_candidates=record_candidates,
-        engine_args=tuple(engine_arg or ()),
+        engine_args=(*(engine_arg or ()), *((f"base-url={base_url}",) if base_url else ())),
     )
     request = RunRequest(
         flags=flags,
