@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dcoco_bench.drafting.block_method import BlockMethod
 from dcoco_bench.drafting.head_store import check_belongs
+from dcoco_bench.errors import UserError
 
 from .options import PARAMS
 
@@ -66,13 +67,17 @@ class Domino(BlockMethod):
         from .objective import DominoObjective
         from .options import training_options
 
-        d = backbone.config.hidden_size
+        d, pure = backbone.config.hidden_size, params["pure"] or 1
+        if pure >= backbone.config.slots:
+            raise UserError(
+                f"domino@pure={pure}: leaves the head none of {backbone.config.slots} slots; say less than that"
+            )
         config = DominoConfig(
             d,
             len(vocabulary),
             gru_hidden_dim=params["gru"] or max(256, d // 4),
             emb_dim=params["rank"] or max(64, d // 16),
-            pure_draft_prefix_len=params["pure"] or 1,
+            pure_draft_prefix_len=pure,
         )
         return DominoObjective(backbone, tables, vocabulary, scale, config, options=training_options(params))
 

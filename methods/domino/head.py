@@ -66,7 +66,12 @@ class DominoHead(nn.Module):
         after: Tensor = self.prefix_gru(embedded[:, None], before)[1][0]
         return after
 
+    def bottleneck(self, hidden: Tensor, states: Tensor) -> Tensor:
+        """h [..., d], g [..., G] -> SiLU(W_a [h; g]), [..., R]."""
+        narrow: Tensor = self.embed_proj[1](self.embed_proj[0](torch.cat([hidden, states], dim=-1)))
+        return narrow
+
     def correction(self, hidden: Tensor, states: Tensor) -> Tensor:
         """h [..., d], g [..., G] -> what is added to the unary logits, [..., V']."""
-        added: Tensor = self.embed_proj(torch.cat([hidden, states], dim=-1))
+        added: Tensor = self.embed_proj[2](self.bottleneck(hidden, states))
         return added

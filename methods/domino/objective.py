@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding
+from torch.nn.functional import embedding, pad
 
 from dcoco_bench.drafting.backbone import BlockBackbone
 from dcoco_bench.drafting.sequential import walk
@@ -12,7 +12,7 @@ from dcoco_bench.drafting.vocabulary import Vocabulary
 from dcoco_bench.training.batches import Batch
 from dcoco_bench.training.objective import Loss, Objective, Tables
 from dcoco_bench.training.scaling import FeatureScale
-from dcoco_bench.training.unary import DECAY, unary_loss
+from dcoco_bench.training.unary import unary_loss
 
 from .drafter import stepwise
 from .head import DominoConfig, DominoHead
@@ -31,22 +31,21 @@ class DominoObjective(Objective):
         config: DominoConfig,
         *,
         options: TrainingOptions | None = None,
-        decay: float = DECAY,
         seed: int = 42,
     ) -> None:
         super().__init__(backbone, tables, vocabulary, scale)
-        self.decay, self.options = decay, options or TrainingOptions()
+        self.options = options or TrainingOptions()
         self.domino = DominoHead(config, torch.Generator().manual_seed(seed))
 
     def loss(self, batch: Batch, progress: float) -> Loss:
         hidden = self.slot_hidden(batch)
         logits, soft = self.unary_logits(hidden), self.soft_labels(batch)
-        share = self.options.base_share(progress)
-        final = unary_loss(self.corrected(hidden, logits, batch), batch, self.vocabulary, self.decay, soft)
+        share, gamma = self.options.base_share(progress), self.options.gamma
+        final = unary_loss(self.corrected(hidden, logits, batch), batch, self.vocabulary, gamma, soft)
         parts = final.parts | {"lambda": share}
         if share == 0:
             return Loss(final.value, parts)
-        base = unary_loss(logits, batch, self.vocabulary, self.decay, soft)
+        base = unary_loss(logits, batch, self.vocabulary, gamma, soft)
         return Loss(torch.lerp(final.value, base.value, share), parts | {"base_ce": base.parts["ce"]})
 
     def corrected(self, hidden: Tensor, logits: Tensor, batch: Batch) -> Tensor:
@@ -54,8 +53,13 @@ class DominoObjective(Objective):
         pure = self.domino.config.pure_draft_prefix_len
         read = torch.cat([batch.anchor_ids[..., None], batch.labels[..., :-1]], dim=-1).flatten(0, 1)  # [M, N]
         states = self.domino.prefix_states(embedding(read, self.embedding))[:, pure:]
-        added = self.domino.correction(hidden.flatten(0, 1)[:, pure:], states).unflatten(0, hidden.shape[:2])
-        return torch.cat([logits[:, :, :pure], logits[:, :, pure:] + added], dim=2)
+        narrow = self.domino.bottleneck(hidden.flatten(0, 1)[:, pure:], states)
+        narrow = pad(narrow, (0, 0, pure, 0))  # zeros add nothing: slots up to P stay the drafter's
+        # One product onto the unary logits: besides them and the sum, no M x N x V' tensor is held.
+        summed = torch.addmm(
+            logits.flatten(0, -2), narrow.flatten(0, 1), self.domino.embed_proj.get_parameter("2.weight").T
+        )
+        return summed.view_as(logits)
 
     def draft(self, batch: Batch) -> Tensor:
         """The self-conditioned walk."""

@@ -11,7 +11,7 @@ from dcoco_bench.cells import Sampling
 from dcoco_bench.drafting.block_drafter import BlockDrafter
 from dcoco_bench.drafting.drafter import Drafter
 from dcoco_bench.drafting.layout import Layout
-from dcoco_bench.drafting.verify import draw, target_distribution, uniforms, verify_sampled
+from dcoco_bench.drafting.verify import draw, target_distribution, uniforms, verify_point_mass, verify_sampled
 from dcoco_bench.drafting.vocabulary import Vocabulary
 from dcoco_bench.engines.base import Finished, Request
 from dcoco_bench.engines.torch.engine import TorchEngine
@@ -54,7 +54,7 @@ def build(method: Method, folder: Path, target: Target, text: str = "") -> Block
     return drafter
 
 
-def sampling_p_value(drafter: BlockDrafter) -> float:
+def sampling_p_value(drafter: BlockDrafter, sampled: bool = True) -> float:
     """Chi-square of the first two output tokens of one round, over many rows, against a toy target's exact law.
 
     The target is a Markov chain over SMALL tokens. A row that accepts nothing draws its second token from the target,
@@ -66,10 +66,14 @@ def sampling_p_value(drafter: BlockDrafter) -> float:
     anchors = torch.full((ROWS,), 3)
     hidden = torch.randn(1, drafter.slots, HIDDEN, generator=generator).expand(ROWS, -1, -1)
     proposal = drafter.choose(hidden, anchors, SAMPLING, generators)
-    assert proposal.probs is not None
+    assert (proposal.probs is not None) is sampled
     logits = table[torch.cat([anchors[:, None], proposal.tokens], dim=1)]
     rolls = uniforms(generators, drafter.slots + 1, anchors.device)
-    accepted, following = verify_sampled(logits, proposal.tokens, proposal.probs, SAMPLING, rolls, proposal.lengths)
+    if proposal.probs is None:
+        verdict = verify_point_mass(logits, proposal.tokens, SAMPLING, rolls, proposal.lengths)
+    else:
+        verdict = verify_sampled(logits, proposal.tokens, proposal.probs, SAMPLING, rolls, proposal.lengths)
+    accepted, following = verdict
     assert 0 < int((accepted > 0).sum()) < ROWS
     laws = target_distribution(table, SAMPLING)
     first = torch.where(accepted > 0, proposal.tokens[:, 0], following)
