@@ -125,7 +125,8 @@ class Plan:
                     checkpoints[f"{spec} for {backbone.label}"] = weights_hash(folder)
         return {"suites": suites, "checkpoints": checkpoints}
 
-    def open_engine(self, cell: Cell) -> Engine:
+    def open_engine(self, cell: Cell, log_dir: Path) -> Engine:
+        """`log_dir` is for what a server of the engine writes."""
         spec = MethodSpec.parse(cell.method)
         method, backbone = self.registry.get_method(spec.name), self._backbones[cell.backbone]
         return self.kind.opener()(
@@ -139,4 +140,5 @@ class Plan:
             max_context=self.max_context(cell.backbone),
             record_candidates=cell.record_candidates,
             engine_args=parse_engine_args(cell.engine_args),
+            log_dir=log_dir,
         )

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -43,7 +44,8 @@ def execute(plan: Plan, run_dir: Path, progress: RunProgress, *, resume: bool = 
     """
     provenance = {**collect(torch_state=plan.kind.needs_weights), **plan.fingerprint()}
     outcome = Outcome(run_dir, 0, 0, {})
-    with _terminate_as_interrupt(), _sole_writer(run_dir), EnginePool(plan.open_engine, plan.kind.keep_open) as pool:
+    opener = partial(plan.open_engine, log_dir=run_dir / "servers")
+    with _terminate_as_interrupt(), _sole_writer(run_dir), EnginePool(opener, plan.kind.keep_open) as pool:
         if resume:
             check_same(plan, read_run_record(run_dir))
         else:

@@ -31,6 +31,7 @@ class Opener(Protocol):
         max_context: int,
         record_candidates: bool,
         engine_args: Mapping[str, str],
+        log_dir: Path,
     ) -> Engine: ...
 
 

@@ -33,6 +33,7 @@ def open_engine(
     max_context: int,
     record_candidates: bool,
     engine_args: Mapping[str, str],
+    log_dir: Path,
 ) -> ReplayEngine:
     """The opener that every engine module has. The weights and the number type play no part here."""
     options = ReplayOptions.parse(engine_args, method.name, params, drafts=method.needs_checkpoint)

@@ -68,6 +68,7 @@ def open_engine(
     max_context: int,
     record_candidates: bool,
     engine_args: Mapping[str, str],
+    log_dir: Path,
 ) -> TorchEngine:
     """See `engines.opening.Opener`."""
     torch.manual_seed(seed)

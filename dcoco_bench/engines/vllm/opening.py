@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -41,6 +40,7 @@ def open_engine(
     max_context: int,
     record_candidates: bool,
     engine_args: Mapping[str, str],
+    log_dir: Path,
 ) -> VLLMEngine:
     """See `engines.opening.Opener`. Raises UserError, or ServerError where the server does not come up."""
     if record_candidates:
@@ -52,7 +52,7 @@ def open_engine(
     vllm = find_vllm(options.python)
     if plan.draft and plan.draft.plugin and not vllm.has_plugin:
         raise UserError(f"{options.python} lacks dcoco-bench, whose plug-in serves {method.name}; install it there too")
-    server = _start(plan, vllm, options)
+    server = _start(plan, vllm, options, log_dir / f"{method.name}.log")
     try:
         found = readback.effective(readback.server_info(server.url))
         if wrong := readback.mismatches(plan, found):
@@ -118,9 +118,8 @@ def stop_ids(backbone: Backbone) -> frozenset[int]:
     return frozenset(i for i in (*ids, load_tokenizer(backbone).eos_token_id) if isinstance(i, int))
 
 
-def _start(plan: ServerPlan, vllm: VLLM, options: Options) -> Server:
+def _start(plan: ServerPlan, vllm: VLLM, options: Options, log: Path) -> Server:
     port = free_port()
-    log = Path(tempfile.mkdtemp(prefix="dcoco-bench-vllm-")) / "server.log"
     server = Server(plan.command(vllm, port), server_environment(vllm, options), port, log)
     server.start(options.startup_timeout)
     return server
