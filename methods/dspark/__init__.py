@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dcoco_bench.drafting.block_drafter import BlockDrafter
     from dcoco_bench.drafting.published import PublishedForm
     from dcoco_bench.drafting.vocabulary import Vocabulary
+    from dcoco_bench.method import VLLMDraft
     from dcoco_bench.training.objective import Objective, Tables
     from dcoco_bench.training.scaling import FeatureScale
 
@@ -53,10 +54,6 @@ class DSpark(BlockMethod):
                 f"{checkpoint / HEAD}: previous_size {c.previous_size} (target: {vocabulary.target_size}); "
                 "use the head trained with it"
             )
-        if params["threshold"] > 0 and not c.confidence:
-            raise UserError(
-                f"dspark@threshold={params['threshold']:g}: {checkpoint} has no confidence head; leave it out"
-            )
         return DSparkDrafter(
             backbone,
             vocabulary,
@@ -68,6 +65,15 @@ class DSpark(BlockMethod):
             threshold=params["threshold"],
             temperatures=temperatures,
         )
+
+    def vllm_draft(self, checkpoint: Path | None, params: Mapping[str, Any]) -> VLLMDraft:
+        """Raises UserError for a threshold: vLLM's hook takes tokens only, and would verify whole blocks in silence."""
+        if params["threshold"] > 0:
+            raise UserError(
+                f"dspark@threshold={params['threshold']:g}: vLLM verifies whole blocks; leave it out, "
+                "or use --engine torch"
+            )
+        return super().vllm_draft(checkpoint, params)
 
     def published(self) -> PublishedForm:
         from .published import DSparkForm
@@ -91,7 +97,7 @@ class DSpark(BlockMethod):
             d,
             len(vocabulary),
             _previous_size(vocabulary),
-            markov_rank=params["rank"] or max(64, d // 16),
+            markov_rank=params["rank"] or _default_rank(d),
             markov_head_type=params["head"] or "vanilla",
         )
         return DSparkObjective(backbone, tables, vocabulary, scale, config, options=training_options(params))
@@ -103,6 +109,11 @@ class DSpark(BlockMethod):
         assert isinstance(objective, DSparkObjective)
         super().save(folder, objective, tables)
         save_dspark(folder / HEAD, objective.dspark, objective.options, objective.temperatures)
+
+
+def _default_rank(d: int) -> int:
+    """The published 256 from d = 2560 up; narrower targets get a narrower head."""
+    return min(256, max(64, d // 10))
 
 
 def _previous_size(vocabulary: Vocabulary) -> int:

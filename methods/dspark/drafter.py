@@ -32,7 +32,7 @@ def log_odds(head: DSparkHead, vocabulary: Vocabulary, hidden: Tensor, anchors: 
     """Uncalibrated confidences [B, N] of slot states [B, N, d] after anchors [B] and tokens [B, N] (target ids)."""
     before = torch.cat([anchors[:, None], tokens[:, :-1]], dim=1)
     assert head.confidence_head is not None
-    odds: Tensor = head.confidence_head(hidden, head.embed(before, vocabulary))
+    odds: Tensor = head.confidence_head(hidden.float(), head.embed(before, vocabulary).float())
     return odds.float()
 
 
@@ -54,6 +54,8 @@ class DSparkDrafter(SequentialDrafter):
     ) -> None:
         super().__init__(backbone, vocabulary, embedding, head, slots, sampled=sampled)
         self.dspark = dspark.to(device=embedding.device, dtype=embedding.dtype).eval().requires_grad_(False)
+        if self.dspark.confidence_head is not None:
+            self.dspark.confidence_head.float()  # beside a bfloat16 target too, as in vLLM
         self.threshold = threshold
         self.calibration = torch.tensor(temperatures or [1.0] * self.config.slots, device=embedding.device)
         if packing_helps(embedding.dtype, embedding.device):

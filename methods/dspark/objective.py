@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
@@ -24,8 +26,9 @@ from .options import TrainingOptions
 
 class DSparkObjective(Objective):
     """L = ce CE + tv ||P - T||_1 + conf BCE(kappa, 1 - TV), each a mean with weights exp(-(k-1)/decay), over the
-    slots of a block up to its first unsupervised one. T is the target's softmax over the draft vocabulary; what the
-    target gives to pruned tokens is spread over the kept ones, a few percent at most.
+    slots of a block up to its first unsupervised one (methods.md 4.3). CE leaves out labels that a pruned vocabulary
+    lacks. T is the target's softmax over the draft vocabulary: what the target gives to pruned tokens is spread over
+    the kept ones, so that 1 - TV overstates acceptance by about that share; calibration sees what really happens.
     """
 
     def __init__(
@@ -48,12 +51,13 @@ class DSparkObjective(Objective):
     def loss(self, batch: Batch, progress: float) -> Loss:
         hidden = self.slot_hidden(batch)
         before = self.previous(batch)
-        logits = self.corrected(hidden, before)
-        cross = unary_loss(logits, batch, self.vocabulary, self.decay)
+        logits = self.corrected(hidden, before).float()
+        blocks = self.prefix(batch)
+        cross = unary_loss(logits, replace(batch, supervised=blocks), self.vocabulary, self.decay)
         target = soft_labels(1.0, batch, self.head_rows)
         assert target is not None
-        distance = (logits.float().softmax(-1) - target.probs).abs().sum(-1)  # [B, n, N], 0..2
-        weights = slot_weights(self.config.slots, self.decay, distance.device) * self.prefix(batch)
+        distance = (logits.softmax(-1) - target.probs).abs().sum(-1)  # [B, n, N], 0..2
+        weights = slot_weights(self.config.slots, self.decay, distance.device) * blocks
         variation = (weights * distance).sum() / weights.sum()
         accepted = 1 - distance.detach() / 2  # the rate at which verification accepts a token drawn from P
         states = hidden.detach() if self.options.detach else hidden
@@ -63,9 +67,8 @@ class DSparkObjective(Objective):
         confidence = (weights * misjudged).sum() / weights.sum()
         value = self.options.ce * cross.value + self.options.tv * variation + self.options.conf * confidence
         with torch.no_grad():
-            blocks = self.prefix(batch)
-            expected = (accepted * blocks).cumprod(-1).sum() / blocks.any(-1).sum().clamp_min(1)
-        parts = {"tv": variation, "confidence": confidence, "expected": expected}
+            tau = 1 + (accepted * blocks).cumprod(-1).sum() / blocks.any(-1).sum().clamp_min(1)
+        parts = {"tv": variation, "confidence": confidence, "tau_hat": tau}
         return Loss(value, cross.parts | {name: float(part.detach()) for name, part in parts.items()})
 
     def calibrate(self, held_out: list[Sequence]) -> None:
@@ -90,8 +93,10 @@ class DSparkObjective(Objective):
     def corrected(self, hidden: Tensor, before: Tensor) -> Tensor:
         """h [B, n, N, d], e [B, n, N, r] -> logits [B, n, N, V']."""
         readings = self.dspark.markov_head.unrolled(before.flatten(0, 1), hidden.flatten(0, 1))
-        added: Tensor = self.dspark.markov_head.markov_w2(readings)
-        return self.unary_logits(hidden) + added.unflatten(0, hidden.shape[:2])
+        logits = self.unary_logits(hidden)
+        # One product onto the unary logits: besides them and the sum, no M x N x V' tensor is held.
+        added = self.dspark.markov_head.markov_w2.weight
+        return torch.addmm(logits.flatten(0, -2), readings.flatten(0, 1), added.T).view_as(logits)
 
     def prefix(self, batch: Batch) -> Tensor:
         """[B, n, N] bool: this slot and all before it are supervised."""

@@ -33,7 +33,9 @@ PARAMS: Mapping[str, Param] = {
         serving_only=True,
     ),
     "head": Param(None, one_of(*HEADS), "head=vanilla, gated or rnn is the kind of Markov head"),
-    "rank": Param(None, at_least_one, "rank=256 sets the Markov head's width; d/16, and at least 64, when not said"),
+    "rank": Param(
+        None, at_least_one, "rank=256 sets the Markov head's width; when not said d/10, at least 64 and at most 256"
+    ),
     "ce": Param(None, not_negative, "ce=0.1 weighs the cross-entropy with the data"),
     "tv": Param(None, not_negative, "tv=0.9 weighs the distance to the target's distribution"),
     "conf": Param(None, not_negative, "conf=1 weighs the confidence head's loss"),

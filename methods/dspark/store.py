@@ -31,8 +31,12 @@ def load_dspark(folder: Path, params: Mapping[str, Any], slots: int) -> tuple[DS
     """
     raw = read_head_config(folder)
     config = DSparkConfig.from_json(raw)
-    shape = {"head": config.markov_head_type, "rank": config.markov_rank}
-    check_trained_so("dspark", params, (raw.get("training") or {}) | shape, (*shape, *asdict(TrainingOptions())))
+    shape, training = {"head": config.markov_head_type, "rank": config.markov_rank}, raw.get("training") or {}
+    check_trained_so("dspark", params, training | shape, (*shape, *asdict(TrainingOptions())))
+    if params["threshold"] > 0 and (not config.confidence or training.get("conf") == 0):
+        raise UserError(
+            f"dspark@threshold={params['threshold']:g}: {folder} has no trained confidence head; leave it out"
+        )
     temperatures = raw.get("confidence_temperatures")
     if temperatures is not None and (
         not isinstance(temperatures, list)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from dcoco_bench.methods.dspark import METHOD
-from dcoco_bench.methods.dspark.drafter import stepwise
+from dcoco_bench.methods.dspark.drafter import log_odds, stepwise
 from dcoco_bench.methods.dspark.heads import HEADS, DSparkConfig, DSparkHead
 from dcoco_bench.methods.dspark.objective import DSparkObjective
 from dcoco_bench.methods.dspark.options import TrainingOptions
@@ -21,12 +22,14 @@ from dcoco_bench.drafting.layout import Layout
 from dcoco_bench.drafting.vocabulary import Vocabulary
 from dcoco_bench.engines.torch.target import Target
 from dcoco_bench.errors import UserError
+from dcoco_bench.method import MethodSpec
 from dcoco_bench.training.batches import anchor_range, collate
 from dcoco_bench.training.objective import Tables
 from tests.methods import cases
 from tests.tiny import HIDDEN, VOCAB, backbone, target_model
 
 R = 7
+METHOD_DEFAULTS = MethodSpec.parse("dspark").resolve(METHOD.params)
 
 
 def head(kind: str = "vanilla", vocab: int = VOCAB, previous: int | None = None, size: float = 1.0) -> DSparkHead:
@@ -171,6 +174,20 @@ def test_the_threshold_stops_at_the_first_unsure_slot(tmp_path: Path) -> None:
     assert set(proposal.lengths.tolist()) >= {0, 1, 5}
 
 
+def test_confidences_are_float32_beside_a_bfloat16_target(tmp_path: Path) -> None:
+    target = SimpleNamespace(
+        embedding=torch.randn(VOCAB, HIDDEN).bfloat16(), head=torch.randn(VOCAB, HIDDEN).bfloat16()
+    )
+    drafter = METHOD.selection(write(tmp_path, Vocabulary.full(VOCAB)), target, METHOD_DEFAULTS | {"threshold": 0.4})
+    hidden, anchors, tokens = torch.randn(8, 5, HIDDEN).bfloat16(), torch.arange(8), torch.arange(40).view(8, 5)
+    odds = log_odds(drafter.dspark, drafter.vocabulary, hidden, anchors, tokens)  # type: ignore[attr-defined]
+    kept = load_file(tmp_path / "dspark" / "model.safetensors")
+    weight = kept["confidence_head.proj.weight"][0].double()
+    before = kept["markov_head.markov_w1.weight"][torch.cat([anchors[:, None], tokens[:, :-1]], dim=1)]
+    exact = torch.cat([hidden, before], dim=-1).double() @ weight + kept["confidence_head.proj.bias"].double()
+    torch.testing.assert_close(odds.double(), exact, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("text", ["draft=sampled", "draft=sampled,threshold=0.5"])
 def test_sampled_output_follows_the_target_and_a_misstated_law_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
@@ -182,6 +199,18 @@ def test_sampled_output_follows_the_target_and_a_misstated_law_is_caught(
     honest = drafter.choose
     monkeypatch.setattr(drafter, "choose", lambda *given: (p := honest(*given))._replace(probs=p.probs.square()))
     assert cases.sampling_p_value(drafter) < 1e-4
+
+
+@pytest.mark.parametrize("text", ["", "threshold=0.5"])
+def test_an_argmax_draft_is_a_point_mass_and_its_output_follows_the_target(tmp_path: Path, text: str) -> None:
+    target = Target(target_model(vocab_size=cases.SMALL))
+    folder = write(tmp_path, Vocabulary.full(cases.SMALL), vocab_size=cases.SMALL)
+    drafter = cases.build(METHOD, folder, target, text)
+    assert cases.sampling_p_value(drafter, sampled=False) > 1e-3
+    hidden, anchors = torch.randn(4, drafter.slots, HIDDEN), torch.tensor([1, 2, 3, 4])
+    generators = [torch.Generator().manual_seed(row) for row in range(4)]
+    warm, cold = (drafter.choose(hidden, anchors, rule, generators) for rule in (cases.SAMPLING, Sampling()))
+    assert torch.equal(warm.tokens, cold.tokens)
 
 
 def test_the_loss_is_its_three_terms() -> None:
@@ -286,6 +315,15 @@ def test_misfits_are_one_clear_line(tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match=message):
             cases.build(METHOD, folder, target, text)
+    with pytest.raises(UserError, match="vLLM verifies whole blocks"):
+        METHOD.vllm_draft(folder, METHOD_DEFAULTS | {"threshold": 0.3})
+    served = METHOD.vllm_draft(folder, METHOD_DEFAULTS)
+    assert served is not None
+    assert served.slots == 5
+    save_dspark(folder / "dspark", head(), TrainingOptions(conf=0.0))
+    cases.build(METHOD, folder, target)
+    with pytest.raises(UserError, match="no trained confidence head"):
+        cases.build(METHOD, folder, target, "threshold=0.3")
     save_dspark(folder / "dspark", head(vocab=30), TrainingOptions())
     with pytest.raises(UserError, match="vocab_size 30"):
         cases.build(METHOD, folder, target)
