@@ -88,6 +88,33 @@ def test_greedy_accepts_the_matching_prefix_only() -> None:
     assert verdict.following.tolist() == [3, 4]
 
 
+def test_what_is_not_offered_is_not_accepted() -> None:
+    logits = torch.zeros(3, 4, 5)
+    logits[:, range(4), [1, 2, 3, 4]] = 1.0
+    drafts = torch.tensor([[1, 2, 3]] * 3)
+    verdict = verify_greedy(logits, drafts, torch.tensor([0, 2, 3]))
+    assert verdict.accepted.tolist() == [0, 2, 3]
+    assert verdict.following.tolist() == [1, 3, 4]
+
+
+@pytest.mark.parametrize("sampled", [True, False])
+def test_a_slot_held_back_is_drawn_from_the_target_itself(sampled: bool) -> None:
+    """Whether slot 2 is offered hangs on slot 1's token, as with a confidence. Every third row offers nothing."""
+    generator = torch.Generator().manual_seed(0)
+    drafts = torch.multinomial(DRAFT, 2 * DRAWS, replacement=True, generator=generator).view(DRAWS, 2)
+    lengths = torch.where(drafts[:, 0] == 1, 2, 1)
+    lengths[::3] = 0
+    if sampled:
+        verdict = verify_sampled(_logits(2), drafts, DRAFT.expand(DRAWS, 2, 5), PLAIN, ROLLS, lengths)
+    else:
+        verdict = verify_point_mass(_logits(2), drafts, PLAIN, ROLLS, lengths)
+    assert bool((verdict.accepted <= lengths).all())
+    assert _p_value(_first_tokens(drafts, *verdict)) > 1e-3
+    second = torch.where(verdict.accepted > 1, drafts[:, 1], verdict.following)[verdict.accepted > 0]
+    assert _p_value(second) > 1e-3
+    assert _p_value(verdict.following[lengths == 0]) > 1e-3
+
+
 def test_top_k_then_top_p_processing() -> None:
     probs = target_distribution(TARGET.log(), Sampling(temperature=1.0, top_k=4, top_p=0.7))
     # top-k keeps .40 .25 .20 .10 (renormalised /0.95), top-p 0.7 keeps until the mass before reaches 0.7: .40 .25 .20

@@ -42,7 +42,7 @@ def head(kind: str = "vanilla", vocab: int = VOCAB, previous: int | None = None,
 
 
 def write(
-    folder: Path, vocabulary: Vocabulary, layout: Layout = Layout.FILL_IN, kind: str = "vanilla", **shape: int
+    folder: Path, vocabulary: Vocabulary, layout: Layout = Layout.FILL_IN, kind: str = "vanilla", **shape: object
 ) -> Path:
     checkpoint.save(folder, backbone(layout, **shape), vocabulary)
     made = head(kind, len(vocabulary), len(vocabulary) + vocabulary.pruned, size=2.0)
