@@ -98,7 +98,10 @@ class ConfidenceHead(nn.Module):
 
 
 class DSparkHead(nn.Module):
-    def __init__(self, config: DSparkConfig, generator: Generator | None = None) -> None:
+    """`init` spreads W_1 at the start. A correction is a product of two tables: from the published 0.02 each, a few
+    hundred steps leave it near zero."""
+
+    def __init__(self, config: DSparkConfig, generator: Generator | None = None, init: float = 0.02) -> None:
         super().__init__()
         self.config = config
         self.markov_head = MarkovHead(config)
@@ -108,7 +111,8 @@ class DSparkHead(nn.Module):
                 if name.endswith("bias"):
                     nn.init.zeros_(parameter)
                 else:
-                    nn.init.normal_(parameter, std=0.02, generator=generator)
+                    std = init if name == "markov_head.markov_w1.weight" else 0.02
+                    nn.init.normal_(parameter, std=std, generator=generator)
 
     def embed(self, tokens: Tensor, vocabulary: Vocabulary) -> Tensor:
         """e [..., r] of previous tokens, target ids [...]. Outside a pruned vocabulary all share the last row."""

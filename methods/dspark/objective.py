@@ -45,7 +45,7 @@ class DSparkObjective(Objective):
     ) -> None:
         super().__init__(backbone, tables, vocabulary, scale)
         self.decay, self.options = decay, options or TrainingOptions()
-        self.dspark = DSparkHead(config, torch.Generator().manual_seed(seed))
+        self.dspark = DSparkHead(config, torch.Generator().manual_seed(seed), self.options.init)
         self.temperatures: list[float] | None = None  # of the confidences, once calibrated
 
     def loss(self, batch: Batch, progress: float) -> Loss:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dcoco_bench.drafting.block_method import BLOCK_PARAMS, at_least_one
-from dcoco_bench.drafting.params import SEQUENTIAL_DRAFT, not_negative, one_of, probability, switch
+from dcoco_bench.drafting.params import SEQUENTIAL_DRAFT, above_zero, not_negative, one_of, probability, switch
 from dcoco_bench.method import Param
 
 from .heads import HEADS
@@ -20,6 +20,7 @@ class TrainingOptions:
     ce: float = 0.1
     tv: float = 0.9
     conf: float = 1.0
+    init: float = 0.02  # standard deviation of W_1 at the start
     detach: bool = False  # the confidence head's gradient does not reach the backbone
 
 
@@ -39,6 +40,7 @@ PARAMS: Mapping[str, Param] = {
     "ce": Param(None, not_negative, "ce=0.1 weighs the cross-entropy with the data"),
     "tv": Param(None, not_negative, "tv=0.9 weighs the distance to the target's distribution"),
     "conf": Param(None, not_negative, "conf=1 weighs the confidence head's loss"),
+    "init": Param(None, above_zero, "init=0.02 is W_1's spread at the start; 1 learns in far fewer steps"),
     "detach": Param(None, switch, "detach=on keeps the confidence head's gradient out of the backbone"),
 }
 

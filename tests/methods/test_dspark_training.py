@@ -97,6 +97,21 @@ def test_the_published_loss_falls_and_every_part_of_the_head_learns(tmp_path: Pa
     assert [n for n, t in made.dspark.state_dict().items() if torch.equal(t, start[n])] == []
 
 
+def test_a_wide_start_teaches_the_head_in_the_steps_that_the_published_one_wastes(tmp_path: Path) -> None:
+    """80 steps at the trainer's own rate; the backbone is random, so what is learnt is the head's."""
+    taus, spreads = [], []
+    for text in ("", ",init=1"):
+        sequences = cases.chains(12)
+        made = cases.objective(METHOD, f"rank=64,ce=1,tv=0,conf=0{text}", sequences)
+        assert isinstance(made, DSparkObjective)
+        markov = made.dspark.markov_head
+        spreads += [t.weight.detach().std().item() for t in (markov.markov_w1, markov.markov_w2)]
+        taus.append(cases.train_head_alone(made, sequences, tmp_path / f"run{text}", 80, 1e-3)[1])
+    assert spreads == pytest.approx([0.02, 0.02, 1.0, 0.02], rel=0.1)
+    assert taus[0] < 1.2
+    assert taus[1] > 1.8
+
+
 def test_the_markov_head_is_as_wide_as_published_from_2560_up() -> None:
     from dcoco_bench.methods.dspark import _default_rank
 
