@@ -25,6 +25,7 @@ class Drafter(ABC):
     """Proposes `slots` tokens a round from the target's features of all it has processed, plus the anchor."""
 
     slots: int  # N, draft tokens per round
+    sampled: bool = False  # draws its drafts above temperature 0, and so states their law
     taps: tuple[int, ...]  # target layers whose outputs it reads
 
     @abstractmethod

@@ -119,3 +119,19 @@ def test_what_vllm_cannot_serve_is_said_before_a_server_starts(tmp_path: Path) -
         else:
             with pytest.raises(UserError, match="not served by the vllm engine"):
                 other.vllm_draft(folder, {})
+
+
+@pytest.mark.parametrize("draft", ["argmax", "sampled"])
+@pytest.mark.parametrize("name", ["dspark", "domino", "dflash2"])
+def test_a_sampled_answer_does_not_depend_on_how_many_decode_beside_it(tmp_path: Path, name: str, draft: str) -> None:
+    """Not in its last token either, where a neighbour may still draft and the request itself may not."""
+    method, target = method_of(name), Target(target_model())
+    folder = WRITERS[name](tmp_path, Vocabulary.full(VOCAB), Layout.FILL_IN)
+    for seed in range(4):
+        alone, beside = (
+            cases.decode(
+                cases.build(method, folder, target, f"draft={draft}"), target, c, Sampling(temperature=1.0), seed
+            )
+            for c in (1, 4)
+        )
+        assert beside == alone

@@ -31,10 +31,12 @@ SMALL, ROWS = 7, 8000  # vocabulary and rows of the sampling law
 SAMPLING = Sampling(temperature=1.0, top_p=0.95)
 
 
-def decode(drafter: Drafter | None, target: Target, concurrency: int) -> list[list[int]]:
-    """T=0 outputs of PROMPTS, refilled as they finish."""
+def decode(
+    drafter: Drafter | None, target: Target, concurrency: int, sampling: Sampling | None = None, seed: int = 0
+) -> list[list[int]]:
+    """Outputs of PROMPTS, at T=0 unless said, refilled as they finish."""
     engine = TorchEngine(target, drafter, stop_ids=frozenset({0}), max_concurrency=concurrency, max_context=64)
-    waiting = [Request(i, ids, 16, Sampling()) for i, ids in enumerate(PROMPTS)]
+    waiting = [Request(i, ids, 16, sampling or Sampling(), seed) for i, ids in enumerate(PROMPTS)]
     done: list[Finished] = []
     in_flight = 0
     while waiting or in_flight:

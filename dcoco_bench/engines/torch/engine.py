@@ -25,6 +25,7 @@ from dcoco_bench.engines.torch.phases import PhaseClock
 from dcoco_bench.engines.torch.stream import Stream
 from dcoco_bench.engines.torch.target import Target
 
+DRAFTING = 1 << 62  # sets a request's second random stream apart from every request's first
 CANDIDATES = 16  # recorded per slot (paper: coverage is reported up to k = 16)
 
 
@@ -91,8 +92,9 @@ class TorchEngine:
     def _prefill(self, request: Request) -> None:
         """Prompt through the target at the next free row; its last logits give the first token."""
         device, row = self.target.device, len(self.streams)
-        generator = Generator().manual_seed((request.seed << 32) + request.id)
-        stream = Stream(request, generator, start=perf_counter())
+        own = (request.seed << 32) + request.id
+        generator, drafting = Generator().manual_seed(own), Generator().manual_seed(own ^ DRAFTING)
+        stream = Stream(request, generator, drafting, start=perf_counter())
         if self.record:
             stream.candidates, stream.margins = [], []
         ids = torch.tensor([request.prompt_ids], device=device)
@@ -128,7 +130,10 @@ class TorchEngine:
         proposal: Proposal | None = None
         ids = anchors[:, None]
         if self.drafter and slots > 0:
-            proposal = self.drafter.propose(0, anchors, starts, sampling, generators, self.clock.lap)
+            drafting = [s.drafting for s in streams]
+            proposal = self.drafter.propose(0, anchors, starts, sampling, drafting, self.clock.lap)
+            if proposal.probs is not None:
+                proposal = _within_answers(proposal, [s.remaining - 1 for s in streams])
             if proposal.lengths is not None:
                 slots = min(slots, int(proposal.lengths.max()))
             ids = torch.cat([ids, proposal.tokens[:, :slots]], dim=1)
@@ -159,6 +164,8 @@ class TorchEngine:
             return verify_greedy(logits, drafts, lengths)
         # Always as many as a whole block takes: how far a neighbour may still draft must not move a request's stream.
         rolls = uniforms(generators, self.slots + 1, logits.device)
+        if proposal is None and self.drafter and self.drafter.sampled:
+            rolls = rolls[:, -1:]  # the column that draws the target's own token beside a sampled draft
         if proposal is None or proposal.probs is None:
             return verify_point_mass(logits, drafts, sampling, rolls, lengths)
         return verify_sampled(logits, drafts, proposal.probs[:, : drafts.shape[1]], sampling, rolls, lengths)
@@ -218,6 +225,13 @@ class TorchEngine:
     def close(self) -> None:
         self.streams.clear()
         self.waiting.clear()
+
+
+def _within_answers(proposal: Proposal, left: list[int]) -> Proposal:
+    """Offer each row no more than its own answer can take: a sampled draft past it would draw its last token from the
+    draft instead of the target, the same law but another token, only because a neighbour still drafts."""
+    room = torch.tensor(left, device=proposal.tokens.device)
+    return proposal._replace(lengths=room if proposal.lengths is None else torch.minimum(room, proposal.lengths))
 
 
 def _margins(logits: Tensor) -> list[float]:

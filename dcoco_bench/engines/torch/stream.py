@@ -13,7 +13,8 @@ from dcoco_bench.engines.base import Finished, FinishReason, Request, Rounds
 @dataclass
 class Stream:
     request: Request
-    generator: Generator
+    generator: Generator  # of what the target draws
+    drafting: Generator  # of what its drafter draws: whether it drafts at all must not move the target's numbers
     start: float
     first_token: float = 0.0
     length: int = 0  # positions the target has processed; the anchor sits at this position
