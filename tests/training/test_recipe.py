@@ -78,7 +78,7 @@ def test_our_recipe_gives_every_method_the_same_further_budget() -> None:
     further = {run.name: run for run in recipe.run if run.start}
     assert {run.start for run in further.values()} == {"phase1"}
     assert len({run.steps for run in further.values()}) == 1
-    assert {"dflash", "dspark", "domino", "dcoco", "dflash2", "lilicorr"} <= {r.method for r in further.values()}
+    assert {"dflash", "dspark", "domino", "dcoco", "dflash2", "lilicorr"} <= set(further)
     for run in recipe.run:
         spec = MethodSpec.parse(run.method)
         spec.resolve_for_training(get_method(spec.name).params)
