@@ -56,6 +56,20 @@ def build(method: Method, folder: Path, target: Target, text: str = "") -> Block
     return drafter
 
 
+def changes_no_token(method: Method, folder: Path, *served: tuple[int, str]) -> bool:
+    """T=0: at every (concurrency, parameters) the outputs are plain decoding's."""
+    target = Target(target_model())
+    plain = decode(None, target, 1)
+    return all(decode(build(method, folder, target, text), target, c) == plain for c, text in served)
+
+
+def misstated(drafter: BlockDrafter) -> BlockDrafter:
+    """The same drafter, lying about the law of its sampled proposals."""
+    honest = drafter.choose
+    drafter.choose = lambda *given: (p := honest(*given))._replace(probs=p.probs.square())  # type: ignore
+    return drafter
+
+
 def sampling_p_value(drafter: BlockDrafter, sampled: bool = True) -> float:
     """Chi-square of the first two output tokens of one round, over many rows, against a toy target's exact law.
 

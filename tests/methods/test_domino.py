@@ -106,23 +106,16 @@ def test_a_zero_output_leaves_the_drafter_s_argmax(tmp_path: Path) -> None:
     ids=["pruned", "full"],
 )
 def test_drafting_changes_no_token(tmp_path: Path, layout: Layout, kept: Tensor) -> None:
-    target = Target(target_model())
-    plain = cases.decode(None, target, 1)
     folder = write(tmp_path, Vocabulary(kept, VOCAB), layout)
-    for concurrency, text in ((1, ""), (4, "draft=sampled"), (4, "n=3")):
-        assert cases.decode(cases.build(METHOD, folder, target, text), target, concurrency) == plain
+    assert cases.changes_no_token(METHOD, folder, (1, ""), (4, "draft=sampled"), (4, "n=3"))
 
 
-def test_sampled_output_follows_the_target_and_a_misstated_law_is_caught(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sampled_output_follows_the_target_and_a_misstated_law_is_caught(tmp_path: Path) -> None:
     target = Target(target_model(vocab_size=cases.SMALL))
     folder = write(tmp_path, Vocabulary.full(cases.SMALL), vocab_size=cases.SMALL)
     drafter = cases.build(METHOD, folder, target, "draft=sampled")
     assert cases.sampling_p_value(drafter) > 1e-3
-    honest = drafter.choose
-    monkeypatch.setattr(drafter, "choose", lambda *given: (p := honest(*given))._replace(probs=p.probs.square()))
-    assert cases.sampling_p_value(drafter) < 1e-6
+    assert cases.sampling_p_value(cases.misstated(drafter)) < 1e-6
 
 
 def test_an_argmax_draft_is_a_point_mass_and_its_output_follows_the_target(tmp_path: Path) -> None:

@@ -240,11 +240,8 @@ def test_variants_weigh_the_terms_as_the_public_recipes_do() -> None:
 
 @pytest.mark.parametrize(("layout", "kept"), [(Layout.FILL_IN, cases.KEPT), (Layout.ANCHOR_FIRST, torch.arange(VOCAB))])
 def test_drafting_changes_no_token(tmp_path: Path, layout: Layout, kept: Tensor) -> None:
-    target = Target(target_model())
-    plain = cases.decode(None, target, 1)
     folder = write(tmp_path, Vocabulary(kept, VOCAB), layout)
-    for concurrency, text in ((1, ""), (4, "draft=sampled,k=3"), (4, "n=3")):
-        assert cases.decode(cases.build(METHOD, folder, target, text), target, concurrency) == plain
+    assert cases.changes_no_token(METHOD, folder, (1, ""), (4, "draft=sampled,k=3"), (4, "n=3"))
 
 
 def test_sampled_output_follows_the_target(tmp_path: Path) -> None:
