@@ -14,7 +14,7 @@ from dcoco_bench.drafting import checkpoint, head_store
 from dcoco_bench.drafting.block_method import BlockMethod
 from dcoco_bench.drafting.config import OURS, DraftConfig
 from dcoco_bench.drafting.layout import Layout
-from dcoco_bench.drafting.published import SHARED, Published, PublishedForm, read_published
+from dcoco_bench.drafting.published import SHARED, HeadForm, Published, PublishedForm, read_published
 from dcoco_bench.errors import UserError
 from dcoco_bench.registry import Registry
 
@@ -32,7 +32,7 @@ def from_published(source: Path, out: Path, layout: Layout | None, registry: Reg
     problems = _misfits(own, wanted)
     head: dict[str, Tensor] = {}
     config: dict[str, Any] = {}
-    if form.folder:
+    if isinstance(form, HeadForm):
         config = form.head_config(published, vocabulary)
         head = form.ours({form.strip(name): tensor for name, tensor in rest.items()}, config)
         problems += _misfits(head, form.module(config).state_dict())
@@ -45,7 +45,7 @@ def from_published(source: Path, out: Path, layout: Layout | None, registry: Reg
     checkpoint.save(out, backbone, vocabulary)
     if vocabulary.pruned and LM_HEAD in published.tensors:
         save_file({LM_HEAD: published.tensors[LM_HEAD]}, out / checkpoint.HEAD)
-    if form.folder:
+    if isinstance(form, HeadForm):
         head_store.write(out / form.folder, head, config)
     return method.name
 
@@ -62,7 +62,7 @@ def to_published(source: Path, out: Path, registry: Registry) -> str:
     del keys[OURS]
     keys["architectures"] = [form.architectures[0]]
     nested = keys.pop("dflash_config") | {form.layout_flag: config.layout is Layout.ANCHOR_FIRST}
-    if form.folder:
+    if isinstance(form, HeadForm):
         vocabulary = checkpoint.vocabulary_of(source, config, tensors)
         head = load_file(source / form.folder / "model.safetensors")
         nested |= form.keys(head_store.read_head_config(source / form.folder))

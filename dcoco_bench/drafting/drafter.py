@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from torch import Generator, Tensor
 
 from dcoco_bench.cells import Sampling
+from dcoco_bench.errors import UserError
 
 
 class Proposal(NamedTuple):
@@ -50,8 +51,8 @@ class Drafter(ABC):
         """The stream in this row has ended."""
 
     def record_candidates(self, k: int) -> None:
-        """Ask for the top-k ids per slot in every proposal."""
-        raise NotImplementedError
+        """Ask for the top-k ids per slot in every proposal. Raises UserError where a drafter ranks no candidates."""
+        raise UserError(f"--record-candidates: {type(self).__name__} ranks no candidates; leave it out")
 
     def effective_config(self) -> dict[str, Any]:
         return {"slots": self.slots, "taps": list(self.taps)}

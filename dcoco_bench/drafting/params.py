@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dcoco_bench.errors import UserError
 from dcoco_bench.method import Param
+
+if TYPE_CHECKING:
+    from dcoco_bench.drafting.vocabulary import Vocabulary  # needs torch
 
 
 def one_of(*words: str) -> Callable[[str], str]:
@@ -57,6 +60,13 @@ SEQUENTIAL_DRAFT = Param(
     "draft=argmax (a point mass) or draft=sampled (softmax over the draft vocabulary) at temperatures above 0",
     serving_only=True,
 )
+
+
+def check_k(method: str, k: int, vocabulary: Vocabulary) -> None:
+    """Candidates of a slot come from the draft vocabulary. Raises UserError."""
+    size = len(vocabulary)
+    if k > size:
+        raise UserError(f"{method}@k={k}: the draft vocabulary has {size} tokens; say k={size} or less")
 
 
 def check_trained_so(method: str, params: Mapping[str, Any], trained: Mapping[str, Any], names: Iterable[str]) -> None:

@@ -6,6 +6,7 @@ A form belongs to a method and says how its head is spelt outside. The backbone'
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,16 +37,10 @@ class Published:
 
 
 class PublishedForm:
-    """A drafter without a head; methods with one override the rest.
-
-    `architectures[0]` is what is written, all are read. `prefixes[0]` stands before the head's tensor names when they
-    are written, any of them when they are read. `nested` keys are written inside `dflash_config`.
-    """
+    """A drafter without a head. `architectures[0]` is what is written, all are read."""
 
     architectures: tuple[str, ...]
-    folder = ""  # the head's subfolder here; "" = no head
-    prefixes: tuple[str, ...] = ("",)
-    nested = True
+    nested = True  # draft-only keys are written inside `dflash_config`
     layout_flag = "sample_from_anchor"
 
     def reads(self, published: Published) -> bool:
@@ -55,17 +50,24 @@ class PublishedForm:
         """An empty backbone with every module that the checkpoint fills."""
         return BlockBackbone(published.config)
 
+
+class HeadForm(PublishedForm, ABC):
+    """`prefixes[0]` stands before the head's tensor names when they are written, any of them when they are read."""
+
+    folder: str  # the head's subfolder here
+    prefixes: tuple[str, ...] = ("",)
+
+    @abstractmethod
     def head_config(self, published: Published, vocabulary: Vocabulary) -> dict[str, Any]:
         """The head's config.json here."""
-        raise NotImplementedError
 
+    @abstractmethod
     def module(self, config: Mapping[str, Any]) -> nn.Module:
         """The head of such a config.json."""
-        raise NotImplementedError
 
+    @abstractmethod
     def keys(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """The published keys of a head with this config.json."""
-        raise NotImplementedError
 
     def ours(self, tensors: dict[str, Tensor], config: Mapping[str, Any]) -> dict[str, Tensor]:
         """Tensors whose shape differs between the two sides, theirs → ours."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dcoco_bench.drafting.block_method import BlockMethod
 from dcoco_bench.drafting.head_store import check_belongs
-from dcoco_bench.errors import UserError
+from dcoco_bench.drafting.params import check_k
 
 from .options import PARAMS
 
@@ -42,7 +42,7 @@ class DCOCO(BlockMethod):
 
         corrector, k = load_corrector(checkpoint / HEAD, params)
         check_belongs(checkpoint / HEAD, ("hidden_size", corrector.config.hidden_size, backbone.config.hidden_size))
-        _check_k(k, vocabulary)
+        check_k(self.name, k, vocabulary)
         return DCOCODrafter(
             backbone,
             vocabulary,
@@ -73,7 +73,7 @@ class DCOCO(BlockMethod):
             backbone.config.hidden_size, pair=pair is not False, zero=zero or "none", first=first is True
         )
         k = params["k"] or min(K, len(vocabulary))
-        _check_k(k, vocabulary)
+        check_k(self.name, k, vocabulary)
         return DCOCOObjective(backbone, tables, vocabulary, scale, config, k=k, options=training_options(params))
 
     def save(self, folder: Path, objective: Objective, tables: Tables) -> None:
@@ -83,12 +83,6 @@ class DCOCO(BlockMethod):
         assert isinstance(objective, DCOCOObjective)
         super().save(folder, objective, tables)
         save_corrector(folder / HEAD, objective.corrector, objective.k, objective.options)
-
-
-def _check_k(k: int, vocabulary: Vocabulary) -> None:
-    size = len(vocabulary)
-    if k > size:
-        raise UserError(f"dcoco@k={k}: the draft vocabulary has {size} tokens; say k={size} or less")
 
 
 METHOD = DCOCO()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dcoco_bench.drafting.block_method import BlockMethod
 from dcoco_bench.drafting.head_store import check_belongs
+from dcoco_bench.drafting.params import check_k
 from dcoco_bench.errors import UserError
 from dcoco_bench.method import VLLMDraft
 
@@ -51,7 +52,7 @@ class DFlash2(BlockMethod):
             ("hidden_size", selector.config.hidden_size, backbone.config.hidden_size),
             ("vocab_size", selector.config.vocab_size, len(vocabulary)),
         )
-        _fits(k, vocabulary)
+        check_k(self.name, k, vocabulary)
         return DFlash2Drafter(
             load_convs(backbone, read_tensors(checkpoint)),
             vocabulary,
@@ -90,7 +91,7 @@ class DFlash2(BlockMethod):
 
         config = SelectorConfig(backbone.config.hidden_size, len(vocabulary), params["rank"] or RANK)
         k = params["k"] or min(K, len(vocabulary))
-        _fits(k, vocabulary)
+        check_k(self.name, k, vocabulary)
         return DFlash2Objective(backbone, tables, vocabulary, scale, config, k=k, options=training_options(params))
 
     def save(self, folder: Path, objective: Objective, tables: Tables) -> None:
@@ -100,13 +101,6 @@ class DFlash2(BlockMethod):
         assert isinstance(objective, DFlash2Objective)
         super().save(folder, objective, tables)
         save_selector(folder / HEAD, objective.candidate_selector, objective.k, objective.options)
-
-
-def _fits(k: int, vocabulary: Vocabulary) -> None:
-    if k > len(vocabulary):
-        raise UserError(
-            f"dflash2@k={k}: the draft vocabulary has {len(vocabulary)} tokens; say k={len(vocabulary)} or less"
-        )
 
 
 METHOD = DFlash2()

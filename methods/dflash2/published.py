@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from dcoco_bench.drafting.backbone import BlockBackbone
-from dcoco_bench.drafting.published import Published, PublishedForm
+from dcoco_bench.drafting.published import HeadForm, Published
 from dcoco_bench.drafting.vocabulary import Vocabulary
 
 from .convs import GROUP, TAPS, load_convs
@@ -16,7 +16,7 @@ from .head import CandidateSelector, SelectorConfig
 from .options import K
 
 
-class DFlash2Form(PublishedForm):
+class DFlash2Form(HeadForm):
     architectures = ("DFlash2DraftModel", "DFlash2Speculator")
     folder = "candidate_selector"
     prefixes = ("candidate_selector.",)

@@ -7,13 +7,13 @@ from typing import Any
 
 from torch import nn
 
-from dcoco_bench.drafting.published import Published, PublishedForm
+from dcoco_bench.drafting.published import HeadForm, Published
 from dcoco_bench.drafting.vocabulary import Vocabulary
 
 from .head import DominoConfig, DominoHead
 
 
-class DominoForm(PublishedForm):
+class DominoForm(HeadForm):
     architectures = ("DominoDraftModel",)
     folder = "domino"
     prefixes = ("", "logit_head.")

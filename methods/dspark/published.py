@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dcoco_bench.drafting.published import Published, PublishedForm
+from dcoco_bench.drafting.published import HeadForm, Published
 from dcoco_bench.drafting.vocabulary import Vocabulary
 
 from .heads import DSparkConfig, DSparkHead
@@ -17,7 +17,7 @@ PROJECTION = "confidence_head.proj.weight"
 TABLE = "markov_head.markov_w1.weight"
 
 
-class DSparkForm(PublishedForm):
+class DSparkForm(HeadForm):
     """DeepSpec's "DFlash" is the same architecture with a Markov rank of 0: the plain drafter's."""
 
     architectures = ("Qwen3DSparkModel", "DSparkDraftModel", "DSparkSpeculator")

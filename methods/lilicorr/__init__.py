@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dcoco_bench.drafting.block_method import BlockMethod
 from dcoco_bench.drafting.head_store import check_belongs
+from dcoco_bench.drafting.params import check_k
 from dcoco_bench.errors import UserError
 from dcoco_bench.method import VLLMDraft
 
@@ -50,7 +51,7 @@ class LiLiCorrMethod(BlockMethod):
             ("block_size", c.block_size, b.block_size),
             ("slots", c.slots, b.slots),
         )
-        _fits(k, vocabulary)
+        check_k(self.name, k, vocabulary)
         sampled = params["draft"] == "sampled"
         return LiLiCorrDrafter(backbone, vocabulary, target.embedding, target.head, slots, head, k=k, sampled=sampled)
 
@@ -76,7 +77,7 @@ class LiLiCorrMethod(BlockMethod):
         from .options import HEADS, SCALE, WIDTH, K, training_options
 
         k, width = params["k"] or min(K, len(vocabulary)), params["width"] or WIDTH
-        _fits(k, vocabulary)
+        check_k(self.name, k, vocabulary)
         if width % HEADS:
             raise UserError(f"lilicorr@width={width}: must be a multiple of {HEADS}, the number of heads")
         config = LiLiCorrConfig(
@@ -99,13 +100,6 @@ class LiLiCorrMethod(BlockMethod):
         assert isinstance(objective, LiLiCorrObjective)
         super().save(folder, objective, tables)
         save_lilicorr(folder / HEAD, objective.lilicorr, objective.options)
-
-
-def _fits(k: int, vocabulary: Vocabulary) -> None:
-    if k > len(vocabulary):
-        raise UserError(
-            f"lilicorr@k={k}: the draft vocabulary has {len(vocabulary)} tokens; say k={len(vocabulary)} or less"
-        )
 
 
 METHOD = LiLiCorrMethod()

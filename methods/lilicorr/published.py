@@ -7,14 +7,14 @@ from typing import Any
 
 from torch import nn
 
-from dcoco_bench.drafting.published import Published, PublishedForm
+from dcoco_bench.drafting.published import HeadForm, Published
 from dcoco_bench.drafting.vocabulary import Vocabulary
 
 from .config import LiLiCorrConfig
 from .head import LiLiCorr
 
 
-class LiLiCorrForm(PublishedForm):
+class LiLiCorrForm(HeadForm):
     architectures = ("LiLiCorrDraftModel",)
     folder = "lilicorr"
     prefixes = ("lilicorr.",)
