@@ -14,8 +14,9 @@ from statistics import median
 from time import perf_counter
 
 import torch
-from dcoco_bench.methods.dcoco.head import Corrector, CorrectorConfig
 from torch import Tensor
+
+from dcoco_bench.methods.dcoco.head import Corrector, CorrectorConfig
 
 
 def seconds(work: Callable[[], object], device: torch.device) -> float:

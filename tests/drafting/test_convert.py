@@ -8,12 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from dcoco_bench.methods.dflash2.convs import add_convs
-from dcoco_bench.methods.dflash2.head import CandidateSelector, SelectorConfig
-from dcoco_bench.methods.domino.head import DominoConfig, DominoHead
-from dcoco_bench.methods.dspark.heads import DSparkConfig, DSparkHead
-from dcoco_bench.methods.lilicorr.config import LiLiCorrConfig
-from dcoco_bench.methods.lilicorr.head import LiLiCorr
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -22,6 +16,12 @@ from dcoco_bench.drafting.layout import Layout
 from dcoco_bench.engines.torch.target import Target
 from dcoco_bench.errors import UserError
 from dcoco_bench.method import MethodSpec
+from dcoco_bench.methods.dflash2.convs import add_convs
+from dcoco_bench.methods.dflash2.head import CandidateSelector, SelectorConfig
+from dcoco_bench.methods.domino.head import DominoConfig, DominoHead
+from dcoco_bench.methods.dspark.heads import DSparkConfig, DSparkHead
+from dcoco_bench.methods.lilicorr.config import LiLiCorrConfig
+from dcoco_bench.methods.lilicorr.head import LiLiCorr
 from dcoco_bench.registry import Registry
 from tests.methods import cases
 from tests.tiny import HIDDEN, LAYERS, VOCAB, backbone, target_model

@@ -9,9 +9,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from dcoco_bench.methods.dcoco.head import Corrector, CorrectorConfig
-from dcoco_bench.methods.dcoco.options import TrainingOptions
-from dcoco_bench.methods.dcoco.store import save_corrector
 
 from dcoco_bench.cells import Sampling
 from dcoco_bench.drafting import checkpoint
@@ -23,6 +20,9 @@ from dcoco_bench.engines.torch.target import Target
 from dcoco_bench.engines.vllm.plugin import ARCHITECTURE
 from dcoco_bench.errors import UserError
 from dcoco_bench.method import MethodSpec
+from dcoco_bench.methods.dcoco.head import Corrector, CorrectorConfig
+from dcoco_bench.methods.dcoco.options import TrainingOptions
+from dcoco_bench.methods.dcoco.store import save_corrector
 from dcoco_bench.registry import Registry, get_method
 from tests.methods import cases, test_dflash2, test_domino, test_dspark
 from tests.tiny import HIDDEN, VOCAB, backbone, target_model

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from dcoco_bench.methods.dcoco import pairs
-from dcoco_bench.methods.dcoco.head import Corrector, CorrectorConfig, normalised
 from torch import Tensor
 
 from dcoco_bench.drafting.lattice import top_candidates
 from dcoco_bench.drafting.walks import Rule, select
+from dcoco_bench.methods.dcoco import pairs
+from dcoco_bench.methods.dcoco.head import Corrector, CorrectorConfig, normalised
 
 D, K, N, B = 24, 5, 6, 3
 CONFIG = CorrectorConfig(D, width=8, mlp_width=12)

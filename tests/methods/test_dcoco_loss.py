@@ -6,16 +6,16 @@ import math
 
 import pytest
 import torch
-from dcoco_bench.methods.dcoco.head import Corrector, CorrectorConfig
-from dcoco_bench.methods.dcoco.objective import DCOCOObjective
-from dcoco_bench.methods.dcoco.options import TrainingOptions
-from dcoco_bench.methods.dcoco.transitions import Labels, pair_mask, transition_loss
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from dcoco_bench.drafting.lattice import Candidates, top_candidates
 from dcoco_bench.drafting.vocabulary import Vocabulary
 from dcoco_bench.drafting.walks import greedy
+from dcoco_bench.methods.dcoco.head import Corrector, CorrectorConfig
+from dcoco_bench.methods.dcoco.objective import DCOCOObjective
+from dcoco_bench.methods.dcoco.options import TrainingOptions
+from dcoco_bench.methods.dcoco.transitions import Labels, pair_mask, transition_loss
 from dcoco_bench.training.batches import Batch
 from dcoco_bench.training.objective import Tables
 from dcoco_bench.training.scaling import FeatureScale

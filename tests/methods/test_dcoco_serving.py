@@ -7,11 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from dcoco_bench.methods.dcoco import METHOD
-from dcoco_bench.methods.dcoco.drafter import DCOCODrafter
-from dcoco_bench.methods.dcoco.head import Corrector, CorrectorConfig
-from dcoco_bench.methods.dcoco.options import TrainingOptions
-from dcoco_bench.methods.dcoco.store import save_corrector
 from safetensors.torch import load_file
 
 from dcoco_bench.cells import Sampling
@@ -25,6 +20,11 @@ from dcoco_bench.engines.torch.engine import TorchEngine
 from dcoco_bench.engines.torch.target import Target
 from dcoco_bench.errors import UserError
 from dcoco_bench.method import MethodSpec
+from dcoco_bench.methods.dcoco import METHOD
+from dcoco_bench.methods.dcoco.drafter import DCOCODrafter
+from dcoco_bench.methods.dcoco.head import Corrector, CorrectorConfig
+from dcoco_bench.methods.dcoco.options import TrainingOptions
+from dcoco_bench.methods.dcoco.store import save_corrector
 from tests.tiny import HIDDEN, VOCAB, backbone, target_model
 
 PROMPTS = [[3, 9, 27, 5], [8, 8, 1], [44, 2, 17, 60, 31, 12, 7], [5], [12, 13, 14, 15, 16]]

@@ -6,9 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from dcoco_bench.methods.dcoco import METHOD
-from dcoco_bench.methods.dcoco.objective import DCOCOObjective
-from dcoco_bench.methods.dflash.objective import DFlashObjective
 
 from dcoco_bench.cells import Sampling
 from dcoco_bench.drafting.backbone import BlockBackbone
@@ -18,6 +15,9 @@ from dcoco_bench.engines.base import Request
 from dcoco_bench.engines.torch.engine import TorchEngine
 from dcoco_bench.engines.torch.target import FINAL, Target
 from dcoco_bench.method import MethodSpec
+from dcoco_bench.methods.dcoco import METHOD
+from dcoco_bench.methods.dcoco.objective import DCOCOObjective
+from dcoco_bench.methods.dflash.objective import DFlashObjective
 from dcoco_bench.training.batches import Sequence, load_sequences
 from dcoco_bench.training.generate import generate
 from dcoco_bench.training.objective import Objective, Tables

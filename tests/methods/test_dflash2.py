@@ -6,11 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from dcoco_bench.methods.dflash2 import METHOD
-from dcoco_bench.methods.dflash2.head import CandidateSelector, SelectorConfig
-from dcoco_bench.methods.dflash2.objective import DFlash2Objective, with_gold
-from dcoco_bench.methods.dflash2.options import TrainingOptions
-from dcoco_bench.methods.dflash2.store import save_selector
 from safetensors.torch import load_file
 
 from dcoco_bench.cells import Sampling
@@ -21,6 +16,11 @@ from dcoco_bench.drafting.vocabulary import Vocabulary
 from dcoco_bench.drafting.walks import greedy
 from dcoco_bench.engines.torch.target import Target
 from dcoco_bench.errors import UserError
+from dcoco_bench.methods.dflash2 import METHOD
+from dcoco_bench.methods.dflash2.head import CandidateSelector, SelectorConfig
+from dcoco_bench.methods.dflash2.objective import DFlash2Objective, with_gold
+from dcoco_bench.methods.dflash2.options import TrainingOptions
+from dcoco_bench.methods.dflash2.store import save_selector
 from dcoco_bench.training.batches import Sequence, anchor_range, collate
 from dcoco_bench.training.objective import Tables
 from dcoco_bench.training.scaling import FeatureScale

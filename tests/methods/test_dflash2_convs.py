@@ -6,9 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from dcoco_bench.methods.dflash2 import METHOD
-from dcoco_bench.methods.dflash2.convs import GroupedConv, add_convs, conv_shape
-from dcoco_bench.methods.dflash2.objective import DFlash2Objective
 
 from dcoco_bench.cells import Sampling
 from dcoco_bench.drafting.backbone import BlockBackbone
@@ -17,6 +14,9 @@ from dcoco_bench.drafting.checkpoint import read_tensors
 from dcoco_bench.drafting.vocabulary import Vocabulary
 from dcoco_bench.engines.torch.target import Target
 from dcoco_bench.errors import UserError
+from dcoco_bench.methods.dflash2 import METHOD
+from dcoco_bench.methods.dflash2.convs import GroupedConv, add_convs, conv_shape
+from dcoco_bench.methods.dflash2.objective import DFlash2Objective
 from dcoco_bench.training.blocks import block_hidden
 from dcoco_bench.training.objective import Tables
 from tests.methods import cases

@@ -6,11 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from dcoco_bench.methods.domino import METHOD
-from dcoco_bench.methods.domino.drafter import stepwise
-from dcoco_bench.methods.domino.head import DominoConfig, DominoHead
-from dcoco_bench.methods.domino.options import TrainingOptions
-from dcoco_bench.methods.domino.store import save_domino
 from torch import Tensor
 from torch.nn.functional import silu
 
@@ -20,6 +15,11 @@ from dcoco_bench.drafting.layout import Layout
 from dcoco_bench.drafting.vocabulary import Vocabulary
 from dcoco_bench.engines.torch.target import Target
 from dcoco_bench.errors import UserError
+from dcoco_bench.methods.domino import METHOD
+from dcoco_bench.methods.domino.drafter import stepwise
+from dcoco_bench.methods.domino.head import DominoConfig, DominoHead
+from dcoco_bench.methods.domino.options import TrainingOptions
+from dcoco_bench.methods.domino.store import save_domino
 from tests.methods import cases
 from tests.tiny import HIDDEN, VOCAB, backbone, target_model
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from dcoco_bench.methods.domino import METHOD
-from dcoco_bench.methods.domino.objective import DominoObjective
-from dcoco_bench.methods.domino.options import TrainingOptions
 from safetensors.torch import load_file
 from torch import Tensor
 
 from dcoco_bench.drafting.layout import Layout
 from dcoco_bench.drafting.vocabulary import Vocabulary
 from dcoco_bench.engines.torch.target import Target
+from dcoco_bench.methods.domino import METHOD
+from dcoco_bench.methods.domino.objective import DominoObjective
+from dcoco_bench.methods.domino.options import TrainingOptions
 from dcoco_bench.training.batches import anchor_range, collate
 from dcoco_bench.training.objective import Tables
 from dcoco_bench.training.unary import DECAY, unary_loss

@@ -7,12 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from dcoco_bench.methods.dspark import METHOD
-from dcoco_bench.methods.dspark.drafter import log_odds, stepwise
-from dcoco_bench.methods.dspark.heads import HEADS, DSparkConfig, DSparkHead
-from dcoco_bench.methods.dspark.objective import DSparkObjective
-from dcoco_bench.methods.dspark.options import TrainingOptions
-from dcoco_bench.methods.dspark.store import save_dspark
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -23,6 +17,12 @@ from dcoco_bench.drafting.vocabulary import Vocabulary
 from dcoco_bench.engines.torch.target import Target
 from dcoco_bench.errors import UserError
 from dcoco_bench.method import MethodSpec
+from dcoco_bench.methods.dspark import METHOD
+from dcoco_bench.methods.dspark.drafter import log_odds, stepwise
+from dcoco_bench.methods.dspark.heads import HEADS, DSparkConfig, DSparkHead
+from dcoco_bench.methods.dspark.objective import DSparkObjective
+from dcoco_bench.methods.dspark.options import TrainingOptions
+from dcoco_bench.methods.dspark.store import save_dspark
 from dcoco_bench.training.batches import anchor_range, collate
 from dcoco_bench.training.objective import Tables
 from tests.methods import cases

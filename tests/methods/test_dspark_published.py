@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from dcoco_bench.methods.dspark import METHOD
-from dcoco_bench.methods.dspark.heads import HEADS
 from safetensors.torch import load_file
 
 from dcoco_bench.cells import Sampling
@@ -16,6 +14,8 @@ from dcoco_bench.drafting.convert import from_published, to_published
 from dcoco_bench.drafting.layout import Layout
 from dcoco_bench.drafting.vocabulary import Vocabulary
 from dcoco_bench.engines.torch.target import Target
+from dcoco_bench.methods.dspark import METHOD
+from dcoco_bench.methods.dspark.heads import HEADS
 from dcoco_bench.registry import Registry
 from tests.methods import cases
 from tests.methods.test_dspark import R, write

@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 import torch
+
 from dcoco_bench.methods.dspark.calibration import (
     expected_calibration_error,
     prefix_confidence,

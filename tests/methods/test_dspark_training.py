@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from dcoco_bench.methods.dspark import METHOD
-from dcoco_bench.methods.dspark.objective import DSparkObjective
 
 from dcoco_bench.drafting.layout import Layout
 from dcoco_bench.drafting.vocabulary import Vocabulary
+from dcoco_bench.methods.dspark import METHOD
+from dcoco_bench.methods.dspark.objective import DSparkObjective
 from dcoco_bench.training.batches import Batch, Sequence, collate
 from tests.methods import cases
 from tests.methods.test_dspark import head

@@ -6,15 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from dcoco_bench.methods.lilicorr import METHOD
-from dcoco_bench.methods.lilicorr.config import LiLiCorrConfig
-from dcoco_bench.methods.lilicorr.drafter import LiLiCorrDrafter
-from dcoco_bench.methods.lilicorr.head import LiLiCorr
-from dcoco_bench.methods.lilicorr.layers import Layer
-from dcoco_bench.methods.lilicorr.losses import forced_rows, terms
-from dcoco_bench.methods.lilicorr.objective import LiLiCorrObjective
-from dcoco_bench.methods.lilicorr.options import TrainingOptions
-from dcoco_bench.methods.lilicorr.store import save_lilicorr
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn.functional import normalize, silu
@@ -25,6 +16,15 @@ from dcoco_bench.drafting.layout import Layout
 from dcoco_bench.drafting.vocabulary import Vocabulary
 from dcoco_bench.engines.torch.target import Target
 from dcoco_bench.errors import UserError
+from dcoco_bench.methods.lilicorr import METHOD
+from dcoco_bench.methods.lilicorr.config import LiLiCorrConfig
+from dcoco_bench.methods.lilicorr.drafter import LiLiCorrDrafter
+from dcoco_bench.methods.lilicorr.head import LiLiCorr
+from dcoco_bench.methods.lilicorr.layers import Layer
+from dcoco_bench.methods.lilicorr.losses import forced_rows, terms
+from dcoco_bench.methods.lilicorr.objective import LiLiCorrObjective
+from dcoco_bench.methods.lilicorr.options import TrainingOptions
+from dcoco_bench.methods.lilicorr.store import save_lilicorr
 from dcoco_bench.training.batches import collate
 from dcoco_bench.training.objective import Tables
 from tests.methods import cases

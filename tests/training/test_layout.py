@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from dcoco_bench.methods.dflash import METHOD
 
 from dcoco_bench.drafting.layout import Layout
+from dcoco_bench.methods.dflash import METHOD
 from dcoco_bench.training.trainer import Settings, Trainer
 from tests.methods import cases
 

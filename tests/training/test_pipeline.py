@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from dcoco_bench.methods.dflash.objective import DFlashObjective
 
 from dcoco_bench.cells import Sampling
 from dcoco_bench.drafting.block_drafter import BlockDrafter
@@ -15,6 +14,7 @@ from dcoco_bench.drafting.vocabulary import Vocabulary
 from dcoco_bench.engines.base import Request
 from dcoco_bench.engines.torch.engine import TorchEngine
 from dcoco_bench.engines.torch.target import FINAL, Target
+from dcoco_bench.methods.dflash.objective import DFlashObjective
 from dcoco_bench.training.batches import load_sequences
 from dcoco_bench.training.generate import generate
 from dcoco_bench.training.objective import Tables
