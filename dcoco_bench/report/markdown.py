@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
-from dcoco_bench.report.table import BLANK, Entry, Table, readable
+from dcoco_bench.report.table import BLANK, Column, Entry, Table, headline, letter, readable, why_missing
 
 
 def render(table: Table, level: int = 2) -> str:
     """One table; an empty one says so."""
     columns = table.shown()
     lines = [f"{'#' * level} {table.title}", "", table.caption, ""]
+    lines += [part for note in table.notes for part in (f"**{_escape(note)}**", "")]
     if not table.rows:
-        return "\n".join([*lines, "Nothing to show.", ""])
+        return "\n".join([*lines, "Nothing to show.", "", *_missing(table)])
     notes: dict[str, str] = {}
 
-    def text(column_entry: str, entry: Entry) -> str:
-        if not entry.reason:
-            return _escape(column_entry)
-        mark = notes.setdefault(entry.reason, f"({_letter(len(notes))})")
-        return f"{_escape(column_entry)} {mark}".strip()
+    def text(column: Column, entry: Entry) -> str:
+        body = _escape(readable(column, entry))
+        if entry.best and body:
+            head = _escape(headline(column, entry))
+            body = f"**{head}**{body.removeprefix(head)}"
+        marks = [notes.setdefault(why, f"({letter(len(notes))})") for why in why_missing(entry)]
+        return " ".join([body, *marks]).strip()
 
     numeric = {c.key: any(isinstance(r.get(c.key, BLANK).value, (int, float)) for r in table.rows) for c in columns}
-    lines.append("| " + " | ".join(_escape(c.title) for c in columns) + " |")
+    lines.append("| " + " | ".join(_escape(f"{c.group} {c.title}".strip()) for c in columns) + " |")
     lines.append("|" + "|".join("---:" if numeric[c.key] else "---" for c in columns) + "|")
     for row in table.rows:
         entries = [(c, row.get(c.key, BLANK)) for c in columns]
-        lines.append("| " + " | ".join(text(readable(c, e), e) for c, e in entries) + " |")
+        lines.append("| " + " | ".join(text(c, e) for c, e in entries) + " |")
     if notes:
         lines += ["", *(f"{mark} {_escape(reason)}  " for reason, mark in notes.items())]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", *_missing(table)])
 
 
-def _letter(place: int) -> str:
-    """a … z, aa, ab …"""
-    text = ""
-    while place >= 0:
-        place, rest = divmod(place, 26)
-        text, place = chr(ord("a") + rest) + text, place - 1
-    return text
+def _missing(table: Table) -> list[str]:
+    if not table.missing:
+        return []
+    lines = ["Not run:", ""]
+    for m in table.missing:
+        lines.append(f"* {_escape(m.what)}" + (f": `{m.command}`" if m.command else ""))
+    return [*lines, ""]
 
 
 def _escape(text: str) -> str:

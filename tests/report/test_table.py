@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dcoco_bench.report import csv_file, markdown
-from dcoco_bench.report.table import Column, Entry, Table, readable
+from dcoco_bench.report.table import Column, Entry, Missing, Table, readable
 from dcoco_bench.stats.intervals import Estimate
 
 COLUMNS = (
@@ -67,3 +67,49 @@ def test_unknown_column_is_a_mistake(table):
 
 def test_empty_table_says_so():
     assert "Nothing to show." in markdown.render(Table("t", "Title", "Caption.", COLUMNS))
+
+
+PAPER = (
+    Column("suite", "suite"),
+    Column("dflash", "DFlash", 1, interval=True, group="τ", aside=Column("speedup", "", 2, interval=True)),
+    Column("change", "change %", 1, 100, sign=True),
+)
+
+
+@pytest.fixture
+def paper_like():
+    t = Table("t", "Title", "Caption.", PAPER, notes=["Two machines."])
+    beside = Entry(1.5, 1.4, 1.6)
+    t.add(suite=Entry("a"), dflash=Entry(30.0, 29.0, 31.0, aside=beside, best=True, cells=("r1/c1",)))
+    t.add(suite=Entry("b"), dflash=Entry(20.0, aside=Entry(None, reason="no vanilla")), change=Entry(-0.0001))
+    t.add(suite=Entry("paper"), change=Entry(-0.073, source="arXiv:1"))
+    t.missing.append(Missing("dcoco on a", "dcoco-bench run"))
+    return t
+
+
+def test_beside_best_group_and_missing_in_markdown(paper_like):
+    assert markdown.render(paper_like).splitlines()[4:] == [
+        "**Two machines.**",
+        "",
+        "| suite | τ DFlash | change % |",
+        "|---|---:|---:|",
+        "| a | **30.0** [29.0, 31.0] (1.50 [1.40, 1.60]) |  |",
+        "| b | 20.0 (a) | +0.0 |",
+        "| paper |  | −7.3 |",
+        "",
+        "(a) no vanilla  ",
+        "",
+        "Not run:",
+        "",
+        "* dcoco on a: `dcoco-bench run`",
+    ]
+
+
+def test_beside_is_a_column_of_its_own_in_csv(paper_like):
+    assert csv_file.render([paper_like]).splitlines() == [
+        "suite,dflash,dflash_lo,dflash_hi,dflash_sd,dflash_speedup,dflash_speedup_lo,dflash_speedup_hi,"
+        "dflash_speedup_sd,change,notes,cells,source",
+        "a,30,29,31,,1.5,1.4,1.6,,,,dflash: r1/c1,",
+        "b,20,,,,,,,,-0.0001,dflash_speedup: no vanilla,,",
+        "paper,,,,,,,,,-0.073,,,change: arXiv:1",
+    ]
