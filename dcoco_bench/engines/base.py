@@ -10,6 +10,8 @@ from dcoco_bench.cells import Sampling
 
 FinishReason = Literal["stop", "length", "error"]
 
+CANDIDATES = 16  # recorded per slot (paper: coverage is reported up to k = 16)
+
 
 @dataclass(frozen=True)
 class Request:

@@ -20,13 +20,12 @@ from dcoco_bench.drafting.verify import (
     verify_point_mass,
     verify_sampled,
 )
-from dcoco_bench.engines.base import Finished, Request
+from dcoco_bench.engines.base import CANDIDATES, Finished, Request
 from dcoco_bench.engines.torch.phases import PhaseClock
 from dcoco_bench.engines.torch.stream import Stream
 from dcoco_bench.engines.torch.target import Target
 
 DRAFTING = 1 << 62  # sets a request's second random stream apart from every request's first
-CANDIDATES = 16  # recorded per slot (paper: coverage is reported up to k = 16)
 
 
 class TorchEngine:

@@ -8,6 +8,7 @@ import threading
 from typing import Any
 
 from dcoco_bench.engines.base import Finished, Request
+from dcoco_bench.engines.vllm.candidates import CandidateFile
 from dcoco_bench.engines.vllm.client import Client, Serving
 from dcoco_bench.engines.vllm.metrics import read_counters
 from dcoco_bench.engines.vllm.server import Server, ServerError
@@ -16,10 +17,19 @@ WAIT_S = 0.5  # how long `poll` waits before it looks after the server
 
 
 class VLLMEngine:
-    """`server` is None for one that somebody else runs: it is then neither watched nor stopped."""
+    """`server` is None for one that somebody else runs: it is then neither watched nor stopped.
 
-    def __init__(self, serving: Serving, server: Server | None, effective: dict[str, Any]) -> None:
-        self.serving, self.server, self._effective = serving, server, effective
+    `recorded` is where its plug-in writes candidates, when asked to.
+    """
+
+    def __init__(
+        self,
+        serving: Serving,
+        server: Server | None,
+        effective: dict[str, Any],
+        recorded: CandidateFile | None = None,
+    ) -> None:
+        self.serving, self.server, self._effective, self._recorded = serving, server, effective, recorded
         self._done: queue.SimpleQueue[Finished] = queue.SimpleQueue()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="vllm-client", daemon=True)
@@ -30,7 +40,10 @@ class VLLMEngine:
         asyncio.run_coroutine_threadsafe(self._play(request), self._loop)
 
     async def _play(self, request: Request) -> None:
-        self._done.put(await self._client.complete(request))
+        finished = await self._client.complete(request)
+        if self._recorded and not finished.error:
+            finished.candidates = self._recorded.of(len(request.prompt_ids), finished.output_ids, finished.rounds)
+        self._done.put(finished)
 
     def poll(self) -> list[Finished]:
         """Raises ServerError when the server has died: its requests will not come back."""

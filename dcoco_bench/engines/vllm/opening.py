@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dcoco_bench.backbone import Backbone, load_tokenizer
 from dcoco_bench.embedded import cache_root
 from dcoco_bench.engines.vllm import readback
+from dcoco_bench.engines.vllm.candidates import VARIABLE, CandidateFile
 from dcoco_bench.engines.vllm.client import Serving
 from dcoco_bench.engines.vllm.command import ServerPlan
 from dcoco_bench.engines.vllm.engine import VLLMEngine
@@ -43,10 +45,12 @@ def open_engine(
     log_dir: Path,
 ) -> VLLMEngine:
     """See `engines.opening.Opener`. Raises UserError, or ServerError where the server does not come up."""
-    if record_candidates:
-        raise UserError("--record-candidates: the vllm engine does not record candidates; use --engine torch")
     options = Options.parse({"seed": str(seed), **engine_args})
     plan = server_plan(backbone, method, params, checkpoint, dtype, max_concurrency, max_context, options)
+    recorded = _recording(plan, method, options, log_dir) if record_candidates and plan.draft else None
+    if recorded:
+        options = replace(options, environment={**options.environment, VARIABLE: str(recorded.path)})
+        plan = replace(plan, flags=eager(plan.flags))
     if options.base_url:
         return _attach(plan, options, stop_ids(backbone))
     vllm = find_vllm(options.python)
@@ -59,11 +63,25 @@ def open_engine(
             raise ServerError(f"the server runs something else than asked: {'; '.join(wrong)}")
         shown = {"vllm": f"{vllm.distribution} {vllm.version}", "command": server.command, **found}
         return VLLMEngine(
-            _serving(plan, server.url, options, stop_ids(backbone), vllm.per_request_rounds), server, shown
+            _serving(plan, server.url, options, stop_ids(backbone), vllm.per_request_rounds), server, shown, recorded
         )
     except BaseException:
         server.stop()
         raise
+
+
+def _recording(plan: ServerPlan, method: Method, options: Options, log_dir: Path) -> CandidateFile:
+    """An empty file for the plug-in to write to. Raises UserError where no plug-in of ours would."""
+    if options.base_url:
+        raise UserError("--record-candidates: not with --base-url; it needs a server started for it")
+    if not (plan.draft and plan.draft.plugin):
+        raise UserError(
+            f"--record-candidates: vLLM serves {method.name} by itself and shows no candidates; leave it out"
+        )
+    file = (log_dir / f"{method.name}.candidates.jsonl").resolve()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink(missing_ok=True)
+    return CandidateFile(file)
 
 
 def server_plan(
@@ -92,6 +110,11 @@ def server_plan(
         draft_folder=folder,
         flags=options.server_flags(),
     )
+
+
+def eager(flags: Sequence[str]) -> tuple[str, ...]:
+    """With --enforce-eager: a captured graph could not write candidates down."""
+    return tuple(flags) if "--enforce-eager" in flags else (*flags, "--enforce-eager")
 
 
 def server_environment(vllm: VLLM, options: Options) -> dict[str, str]:

@@ -7,6 +7,8 @@ DFlash and say nothing, so the model refuses to be made.
 
 from __future__ import annotations
 
+import json
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +19,10 @@ from vllm.model_executor.models.qwen3_dflash import DFlashQwen3ForCausalLM
 from dcoco_bench.cells import Sampling
 from dcoco_bench.drafting.block_drafter import BlockDrafter
 from dcoco_bench.drafting.config import OURS
+from dcoco_bench.drafting.drafter import Proposal
 from dcoco_bench.drafting.layout import Layout
+from dcoco_bench.engines.base import CANDIDATES
+from dcoco_bench.engines.vllm.candidates import VARIABLE
 
 
 class SelectingDraft(DFlashQwen3ForCausalLM):  # type: ignore[misc]  # vLLM is not there when types are checked
@@ -32,10 +37,11 @@ class SelectingDraft(DFlashQwen3ForCausalLM):  # type: ignore[misc]  # vLLM is n
         super().__init__(vllm_config=vllm_config, prefix=prefix)
         self.slots = int(speculative.num_speculative_tokens)
         self._selection: BlockDrafter | None = None
-        self._inputs = self._outputs = torch.empty(0)
+        self._inputs = self._positions = self._outputs = torch.empty(0)
+        self._record = os.environ.get(VARIABLE)  # needs eager execution: a captured graph writes no file
 
     def forward(self, input_ids: Tensor, positions: Tensor, inputs_embeds: Tensor | None = None) -> Tensor:
-        self._inputs = input_ids
+        self._inputs, self._positions = input_ids, positions
         self._outputs = super().forward(input_ids, positions, inputs_embeds)
         return self._outputs
 
@@ -51,7 +57,19 @@ class SelectingDraft(DFlashQwen3ForCausalLM):  # type: ignore[misc]  # vLLM is n
         states = hidden_states.view(requests, self.slots, -1)
         if selection.config.layout is Layout.ANCHOR_FIRST:
             states = self._outputs[: requests * width].view(requests, width, -1)[:, : self.slots]
-        return selection.choose(states, anchors, Sampling(), []).tokens.flatten()
+        proposal = selection.choose(states, anchors, Sampling(), [])
+        if self._record:
+            self._write(self._record, self._positions[: requests * width : width], anchors, proposal)
+        return proposal.tokens.flatten()
+
+    @staticmethod
+    def _write(path: str, positions: Tensor, anchors: Tensor, proposal: Proposal) -> None:
+        """One line for the pass, written whole; `engines.vllm.candidates` reads it."""
+        parts = {"positions": positions, "anchors": anchors, "tokens": proposal.tokens}
+        line = {name: part.tolist() for name, part in parts.items()}
+        line["candidates"] = proposal.candidates.tolist() if proposal.candidates is not None else []
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
 
     def selection(self) -> BlockDrafter:
         """Made at the first call: only then are the target's embedding and head shared with this module."""
@@ -67,4 +85,6 @@ class SelectingDraft(DFlashQwen3ForCausalLM):  # type: ignore[misc]  # vLLM is n
             rows = self.lm_head.weight[: self.config.draft_vocab_size]
             tables = SimpleNamespace(embedding=embedding.detach(), head=rows.detach())
             self._selection = method.selection(self.draft_model_config.model, tables, spec.resolve(method.params))
+            if self._record:
+                self._selection.record_candidates(CANDIDATES)
         return self._selection
