@@ -75,9 +75,9 @@ def test_only_takes_a_run_s_name(tmp_path: Path) -> None:
 
 def test_our_recipe_gives_every_method_the_same_further_budget() -> None:
     recipe = read_recipe(Path("smollm2-135m"))
-    further = {run.name: run for run in recipe.run if run.start}
-    assert {run.start for run in further.values()} == {"phase1"}
-    assert len({run.steps for run in further.values()}) == 1
+    further = {run.name: run for run in recipe.run if run.start == "base"}
+    assert set(further) == {run.name for run in recipe.run} - {"phase1", "base"}
+    assert len({(run.steps, run.sequences, run.anchors) for run in further.values()}) == 1
     assert {"dflash", "dspark", "domino", "dcoco", "dflash2", "lilicorr"} <= set(further)
     for run in recipe.run:
         spec = MethodSpec.parse(run.method)
