@@ -6,7 +6,6 @@ import json
 import shutil
 from pathlib import Path
 
-import torch
 from safetensors.torch import save_file
 
 from dcoco_bench.backbone import Backbone
@@ -36,7 +35,7 @@ def export_for_vllm(source: Path, out: Path, backbone: Backbone, plugin_spec: st
                 f"draft checkpoint {source} does not fit {backbone.label}: vocab_size {config.vocab_size} "
                 f"(target: {len(head)}); use one made for it"
             )
-        rows = head[vocabulary.kept].to(torch.bfloat16).contiguous()
+        rows = head[vocabulary.kept].contiguous()  # in the target's own precision, as the torch engine reads them
         save_file({"lm_head.weight": rows}, partial / checkpoint.HEAD)
     if plugin_spec is not None:
         file = partial / "config.json"

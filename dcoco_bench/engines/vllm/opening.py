@@ -27,6 +27,7 @@ ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
 }
+FORM = 2  # of an export; a new one is made where it has changed
 CPU_ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1"}  # GiB; unset, vLLM takes half the memory
 
 
@@ -125,7 +126,7 @@ def exported(checkpoint: Path, backbone: Backbone, plugin_spec: str | None) -> P
     """The checkpoint as vLLM loads it, made once and kept in the cache under its hash."""
     from dcoco_bench.drafting.export import export_for_vllm
 
-    name = f"{backbone.label}-{weights_hash(checkpoint)}" + (f"-{plugin_spec}" if plugin_spec else "")
+    name = f"{backbone.label}-{weights_hash(checkpoint)}-{FORM}" + (f"-{plugin_spec}" if plugin_spec else "")
     out = cache_root() / "vllm" / name
     if not (out / "config.json").is_file():
         out.parent.mkdir(parents=True, exist_ok=True)
