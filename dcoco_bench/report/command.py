@@ -8,9 +8,10 @@ from pathlib import Path
 from dcoco_bench.errors import UserError
 from dcoco_bench.log_read import Run, read_run
 from dcoco_bench.log_store import write_atomic
-from dcoco_bench.report import csv_file, markdown
+from dcoco_bench.report import csv_file, latex, markdown
 from dcoco_bench.report.lossless import lossless_table
 from dcoco_bench.report.means import means_table
+from dcoco_bench.report.paper.tables import PaperTables, paper_tables
 from dcoco_bench.report.points import Point, Setting, points_of, settings
 from dcoco_bench.report.positions import candidate_depth, coverage_table, draft_width, positions_table
 from dcoco_bench.report.provenance import provenance
@@ -22,6 +23,12 @@ SAMPLE_NOTE = (
     "**Sample prompts.** The rows marked (sample) ran on the few prompts that this project wrote in the suite's form. "
     "They show that the tool works; they are not results on the suite.\n"
 )
+PAPER_FILE = "paper.md"
+PAPER_NOTE = (
+    "The layouts of the paper, filled from the logs. What was not run is blank, and the command that fills it is "
+    "listed. The paper's own numbers stand in rows called paper; they were measured on other hardware and mostly for "
+    "another backbone.\n"
+)
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,7 @@ class Report:
     csv: list[Path]
     tables: list[Table]
     warnings: list[str]
+    paper: PaperTables
 
 
 def report(run_dirs: list[Path], out: Path, against: str = REFERENCE) -> Report:
@@ -55,13 +63,32 @@ def report(run_dirs: list[Path], out: Path, against: str = REFERENCE) -> Report:
     text = _document(runs, points, sections, any(g.sample for g in groups))
     md = out / "report.md"
     write_atomic(md, text)
-    files = []
-    for name in dict.fromkeys(t.name for t in tables):
-        files.append(out / "tables" / f"{name}.csv")
-        write_atomic(files[-1], csv_file.render([t for t in tables if t.name == name]))
+    older_first = sorted(runs, key=lambda run: run.record.created)
+    paper = paper_tables([p for run in older_first for p in points[run.name]])
+    write_atomic(out / PAPER_FILE, _paper_document(names, paper))
+    files = _write_tables([*paper.tables, *tables], ", ".join(names), paper, out)
     warnings = [problem for run in runs for problem in run.problems]
     warnings += [f"{p.run}: {log.cell.label}: {log.unusable}" for p in _all(points) for log in p.logs if log.unusable]
-    return Report(md, files, tables, warnings)
+    return Report(md, files, tables, warnings, paper)
+
+
+def _write_tables(tables: list[Table], title: str, paper: PaperTables, out: Path) -> list[Path]:
+    """`tables/<name>.csv` and `.tex`, and `report.tex`, which holds them all. Returns the CSV files."""
+    files = []
+    names = list(dict.fromkeys(t.name for t in tables))
+    for name in names:
+        same = [t for t in tables if t.name == name]
+        files.append(out / "tables" / f"{name}.csv")
+        write_atomic(files[-1], csv_file.render(same))
+        write_atomic(out / "tables" / f"{name}.tex", latex.render(same))
+    write_atomic(out / "report.tex", latex.document(title, names, paper.not_run))
+    return files
+
+
+def _paper_document(names: list[str], paper: PaperTables) -> str:
+    parts = [f"# The paper's tables: {', '.join(names)}\n", PAPER_NOTE]
+    parts += [markdown.render(table) for table in paper.tables]
+    return "\n".join([*parts, *markdown.missing("Tables that these logs cannot fill:", paper.not_run)])
 
 
 def _all(points: dict[str, list[Point]]) -> list[Point]:
@@ -86,7 +113,7 @@ def _sections(groups: list[Setting], against: str) -> list[list[Table]]:
 
 
 def _document(runs: list[Run], points: dict[str, list[Point]], sections: list[list[Table]], sample: bool) -> str:
-    parts = [f"# {', '.join(run.name for run in runs)}\n"]
+    parts = [f"# {', '.join(run.name for run in runs)}\n", f"In the paper's layouts: [{PAPER_FILE}]({PAPER_FILE}).\n"]
     if sample:
         parts.append(SAMPLE_NOTE)
     for tables in sections:

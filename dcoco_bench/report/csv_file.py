@@ -13,7 +13,8 @@ from dcoco_bench.report.table import BLANK, Column, Entry, Table
 def render(tables: Sequence[Table]) -> str:
     """Tables of one name as one long file. Missing values are empty, and `notes` says why; `cells` says where the
     values come from, `source` where a paper's do."""
-    columns = [part for c in tables[0].columns for part in _parts(c)]
+    declared = {c.key: c for table in tables for c in table.columns}
+    columns = [part for c in declared.values() for part in _parts(c)]
     traced = [key for key in ("cells", "source") if any(getattr(e, key) for e in _entries(tables))]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dcoco_bench.report.points import Point, Setting
 from dcoco_bench.report.results import COLUMNS as RESULT_COLUMNS
-from dcoco_bench.report.results import IDENTITY, identity, speedup, tau
+from dcoco_bench.report.results import IDENTITY, identity, measured, speedup, tau
 from dcoco_bench.report.table import Column, Entry, Table
 from dcoco_bench.stats.intervals import Draws, Estimate, estimate, mean_over_suites
-from dcoco_bench.stats.paired import Result, measure
+from dcoco_bench.stats.paired import Result
 
 CAPTION = (
     "Unweighted mean over suites of the per-suite values (for the speed-up: mean of ratios, not the ratio of means). "
@@ -46,7 +46,7 @@ def _row(points: list[Point], origin: str) -> dict[str, Entry]:
     return named | {
         "speedup": mean_of([speedup(p) for p in whole]),
         "tau": mean_of([tau(p) for p in whole]),
-        "per_stream_tps": mean_of([measure(p.usable, "per_stream_tps") for p in whole]),
+        "per_stream_tps": mean_of([measured(p, "per_stream_tps") for p in whole]),
         "suites": Entry(f"{len(whole)} of {len(points)}"),
         "left_out": Entry(", ".join(p.cell.suite for p in points if not p.whole)),
         "origin": Entry(origin),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -12,6 +12,7 @@ from dcoco_bench.log_read import Run
 from dcoco_bench.stats.acceptance import Acceptance, acceptance
 from dcoco_bench.stats.cells import BASELINE, CellLog, baseline_key, is_baseline, without_seed
 from dcoco_bench.stats.coverage import Coverage, coverage
+from dcoco_bench.stats.paired import Result
 
 RESUME = "not finished; continue with: dcoco-bench run --resume"
 
@@ -25,6 +26,13 @@ class Point:
     logs: list[CellLog] = field(default_factory=list)
     unfinished: int = 0  # seeds without a finished cell
     baseline: list[CellLog] = field(default_factory=list)
+    _known: dict[str, Result] = field(default_factory=dict, repr=False)
+
+    def once(self, name: str, compute: Callable[[], Result]) -> Result:
+        """A statistic that several tables show: its resamples are drawn for the first of them."""
+        if name not in self._known:
+            self._known[name] = compute()
+        return self._known[name]
 
     @cached_property
     def usable(self) -> list[CellLog]:

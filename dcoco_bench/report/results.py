@@ -87,8 +87,17 @@ def identity(point: Point) -> dict[str, Entry]:
     }
 
 
+def measured(point: Point, metric: Metric) -> Result:
+    """A statistic of the point over its shown cells, computed once."""
+    return point.once(metric, lambda: measure(point.shown, metric))
+
+
 def speedup(point: Point) -> Result:
     """Per-stream TPS against vanilla's, paired over prompts. Blank with the reason where there is no fair baseline."""
+    return point.once("speedup", lambda: _speedup(point))
+
+
+def _speedup(point: Point) -> Result:
     if point.is_reference:
         return Result(None, Estimate(1.0, reason="the baseline") if point.shown else Estimate(None, reason=point.blank))
     if not point.shown:
@@ -104,7 +113,7 @@ def tau(point: Point, metric: Metric = "tau") -> Result:
         return Result(None, Estimate(None, reason=point.blank))
     if point.definition_clash:
         return Result(None, Estimate(None, reason=point.definition_clash))
-    return measure(point.shown, metric)
+    return measured(point, metric)
 
 
 def _blank(point: Point) -> dict[str, Entry]:
@@ -116,7 +125,7 @@ def _numbers(point: Point) -> dict[str, Entry]:
     taus: tuple[Metric, ...] = ("tau", "tau_raw", "tau_request", "tau_request_raw")
     entries: dict[str, Entry] = {metric: Entry.of(tau(point, metric).estimate) for metric in taus}
     rates: tuple[Metric, ...] = ("per_stream_tps", "decode_tps", "acceptance_rate")
-    entries |= {metric: Entry.of(measure(logs, metric).estimate) for metric in rates}
+    entries |= {metric: Entry.of(measured(point, metric).estimate) for metric in rates}
     entries["round_time_s"] = Entry.of(tau(point, "round_time").estimate)
     entries["speedup"] = Entry.of(speedup(point).estimate)
     entries["aggregate_tps"] = _mean([log.throughput.aggregate_tps for log in logs], "wall time is missing")

@@ -47,6 +47,7 @@ class Column:
     group: str = ""  # heading above this column and its neighbours of the same group
     aside: Column | None = None  # how `Entry.aside` is written; in the CSV its name follows this column's
     sign: bool = False  # a change: written with its sign
+    always: bool = False  # shown also where it is blank in every row: a gap that the reader must see
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Missing:
 
 @dataclass
 class Table:
-    """`name` is the CSV file that the rows go to; tables of one name share their columns."""
+    """`name` is the CSV file that the rows go to, which has the columns of all tables of that name."""
 
     name: str
     title: str
@@ -83,7 +84,7 @@ class Table:
             entries = (row.get(column.key, BLANK) for row in self.rows)
             return any(e.value not in (None, "") or e.reason for e in entries)
 
-        return [c for c in self.columns if c.shown and filled(c)]
+        return [c for c in self.columns if c.shown and (c.always or filled(c))]
 
 
 def number(column: Column, value: float, sign: bool = False) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from dcoco_bench.errors import UserError
 from dcoco_bench.log import RequestRecord
+from dcoco_bench.stats.intervals import Draws, clusters, ratio_of_sums
 from dcoco_bench.stats.requests import Bools, Floats, Ints, succeeded
 
 _NO_TOKEN = -1  # pads rounds that offered fewer slots or candidates; never a token id
@@ -31,6 +32,8 @@ class Coverage:
     unrecorded: int  # successful requests without candidates
     argmax_tau: float | None  # delivered tokens a round if each slot proposed its own top-1
     oracle_tau: float | None  # … if each slot proposed the committed token whenever it is among its candidates
+    prompt_hits: Floats  # [prompts, N, k]
+    prompt_slots: Floats  # [prompts, N]
 
     @property
     def block_mean(self) -> Floats:
@@ -72,6 +75,10 @@ def coverage(requests: Sequence[RequestRecord]) -> Coverage:
     hits = within.sum(axis=0).astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         by_slot = hits / counts[:, None]
+    cluster, prompts = clusters(np.array([recorded[i].index for i in owner], dtype=np.int64))
+    prompt_hits, prompt_slots = np.zeros((prompts, width, depth)), np.zeros((prompts, width))
+    np.add.at(prompt_hits, cluster, within)
+    np.add.at(prompt_slots, cluster, inside)
     return Coverage(
         by_slot=by_slot,
         slots=counts,
@@ -80,7 +87,14 @@ def coverage(requests: Sequence[RequestRecord]) -> Coverage:
         unrecorded=len(good) - len(recorded),
         argmax_tau=_tau(within[:, :, 0], left) if rounds and depth else None,
         oracle_tau=_tau(within[:, :, -1], left) if rounds and depth else None,
+        prompt_hits=prompt_hits,
+        prompt_slots=prompt_slots,
     )
+
+
+def coverage_draws(c: Coverage, label: str, slot: int, k: int) -> Draws:
+    """Coverage of a zero-based slot by the top `k`, resampled over prompts. `label`: as for `ratio_of_sums`."""
+    return ratio_of_sums(c.prompt_hits[:, slot, k - 1], c.prompt_slots[:, slot], label)
 
 
 def _tau(hit: Bools, left: Ints) -> float:
