@@ -23,6 +23,7 @@ from dcoco_bench.drafting.verify import (
 from dcoco_bench.engines.base import CANDIDATES, Finished, Request
 from dcoco_bench.engines.torch.phases import PhaseClock
 from dcoco_bench.engines.torch.stream import Stream
+from dcoco_bench.engines.torch.synthetic import accept_synthetic
 from dcoco_bench.engines.torch.target import Target
 
 DRAFTING = 1 << 62  # sets a request's second random stream apart from every request's first
@@ -40,7 +41,9 @@ class TorchEngine:
         max_concurrency: int,
         max_context: int,
         record_candidates: bool = False,
+        synthetic_tau: float | None = None,
     ) -> None:
+        self.synthetic_tau = synthetic_tau
         self.target, self.drafter, self.stop_ids = target, drafter, stop_ids
         target.taps = drafter.taps if drafter else ()
         self.max_context = max_context
@@ -158,6 +161,8 @@ class TorchEngine:
         sampling: Sampling,
         generators: list[Generator],
     ) -> Verdict:
+        if self.synthetic_tau is not None:
+            return accept_synthetic(logits, drafts, self.synthetic_tau, generators)
         lengths = proposal.lengths if proposal else None
         if sampling.greedy:
             return verify_greedy(logits, drafts, lengths)
@@ -218,6 +223,7 @@ class TorchEngine:
             "device": str(self.target.device),
             "threads": torch.get_num_threads(),
             "max_context": self.max_context,
+            **({"simulated": True, "synthetic_tau": self.synthetic_tau} if self.synthetic_tau is not None else {}),
             **(self.drafter.effective_config() if self.drafter else {}),
         }
 

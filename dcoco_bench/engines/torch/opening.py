@@ -11,12 +11,14 @@ import torch
 from transformers.utils import logging as transformers_logging
 
 from dcoco_bench.backbone import Backbone, load_tokenizer
+from dcoco_bench.engines.synthetic import ARGUMENT, synthetic_tau
 from dcoco_bench.engines.torch.engine import TorchEngine
 from dcoco_bench.engines.torch.target import Target, load_model
 from dcoco_bench.errors import UserError
 from dcoco_bench.machine import default_device
 from dcoco_bench.method import Method
 
+ARGUMENTS = ("device", "threads", "trust-remote-code", ARGUMENT)
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -29,10 +31,9 @@ def _shared_model(source: str, dtype: str, device: str, trust_remote_code: bool)
 
 def open_target(backbone: Backbone, dtype: str, engine_args: Mapping[str, str]) -> Target:
     """Raises UserError for an unknown dtype, device or engine argument, or a model that cannot be loaded."""
-    unknown = sorted(set(engine_args) - {"device", "threads", "trust-remote-code"})
-    if unknown:
+    if unknown := sorted(set(engine_args) - set(ARGUMENTS)):
         raise UserError(
-            f"--engine-arg {unknown[0]}: not an argument of the torch engine; known: device, threads, trust-remote-code"
+            f"--engine-arg {unknown[0]}: not an argument of the torch engine; known: {', '.join(ARGUMENTS)}"
         )
     if dtype not in DTYPES:
         raise UserError(f"--dtype {dtype}: not a dtype of the torch engine; known: {', '.join(DTYPES)}")
@@ -87,4 +88,5 @@ def open_engine(
         max_concurrency=max_concurrency,
         max_context=max_context,
         record_candidates=record_candidates,
+        synthetic_tau=synthetic_tau(engine_args, drafter.slots if drafter else None),
     )

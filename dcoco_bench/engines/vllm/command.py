@@ -25,6 +25,7 @@ class ServerPlan:
     draft: VLLMDraft | None = None
     draft_folder: Path | None = None
     flags: Sequence[str] = ()
+    synthetic_tau: float | None = None
 
     def command(self, vllm: VLLM, port: int) -> list[str]:
         words = [
@@ -51,4 +52,8 @@ class ServerPlan:
             "model": str(self.draft_folder),
             "num_speculative_tokens": self.draft.slots,
             **({"use_local_argmax_reduction": True} if self.draft.plugin else {}),  # the model chooses the tokens
+            **(self._synthetic() if self.synthetic_tau is not None else {}),
         }
+
+    def _synthetic(self) -> dict[str, object]:
+        return {"rejection_sample_method": "synthetic", "synthetic_acceptance_length": self.synthetic_tau}

@@ -10,6 +10,7 @@ from typing import Any
 
 from dcoco_bench.backbone import Backbone, load_tokenizer
 from dcoco_bench.embedded import cache_root
+from dcoco_bench.engines.synthetic import ARGUMENT, synthetic_tau
 from dcoco_bench.engines.vllm import readback
 from dcoco_bench.engines.vllm.candidates import VARIABLE, CandidateFile
 from dcoco_bench.engines.vllm.client import Serving
@@ -57,12 +58,16 @@ def open_engine(
     vllm = find_vllm(options.python)
     if plan.draft and plan.draft.plugin and not vllm.has_plugin:
         raise UserError(f"{options.python} lacks dcoco-bench, whose plug-in serves {method.name}; install it there too")
+    if plan.synthetic_tau is not None and vllm.cpu:
+        raise UserError(
+            f"--engine-arg {ARGUMENT}: vLLM's CPU build has no synthetic acceptance; use --engine torch, or a GPU"
+        )
     server = _start(plan, vllm, options, log_dir / f"{method.name}.log")
     try:
         found = readback.effective(readback.server_info(server.url))
         if wrong := readback.mismatches(plan, found):
             raise ServerError(f"the server runs something else than asked: {'; '.join(wrong)}")
-        shown = {"vllm": f"{vllm.distribution} {vllm.version}", "command": server.command, **found}
+        shown = {"vllm": f"{vllm.distribution} {vllm.version}", "command": server.command, **simulated(plan), **found}
         return VLLMEngine(
             _serving(plan, server.url, options, stop_ids(backbone), vllm.per_request_rounds), server, shown, recorded
         )
@@ -110,7 +115,13 @@ def server_plan(
         draft=draft,
         draft_folder=folder,
         flags=options.server_flags(),
+        synthetic_tau=synthetic_tau(options.synthetic, draft.slots if draft else None),
     )
+
+
+def simulated(plan: ServerPlan) -> dict[str, Any]:
+    """Marks what was not decided by the target."""
+    return {} if plan.synthetic_tau is None else {"simulated": True, "synthetic_tau": plan.synthetic_tau}
 
 
 def eager(flags: Sequence[str]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlparse
 
+from dcoco_bench.engines.synthetic import ARGUMENT
 from dcoco_bench.errors import UserError
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -19,6 +20,7 @@ class Options:
     base_url: str | None = None  # attach to this server instead of starting one
     startup_timeout: float = 600.0  # seconds until the server must answer
     request_timeout: float = 600.0  # seconds without a token before a request counts as hung
+    synthetic: Mapping[str, str] = field(default_factory=dict)  # synthetic-tau, see `engines.synthetic`
     environment: Mapping[str, str] = field(default_factory=dict)  # env.NAME=value
     flags: Mapping[str, str] = field(default_factory=dict)  # passed through
 
@@ -31,6 +33,8 @@ class Options:
         for key, value in args.items():
             if key == "python":
                 own[key] = value
+            elif key == ARGUMENT:
+                own["synthetic"] = {key: value}
             elif key == "base-url":
                 own["base_url"] = _local(value)
             elif key in ("startup-timeout", "request-timeout"):

@@ -23,6 +23,7 @@ from dcoco_bench.drafting.drafter import Proposal
 from dcoco_bench.drafting.layout import Layout
 from dcoco_bench.engines.base import CANDIDATES
 from dcoco_bench.engines.vllm.candidates import VARIABLE
+from dcoco_bench.engines.vllm.plugin.context import mend_context_keys
 
 
 class SelectingDraft(DFlashQwen3ForCausalLM):  # type: ignore[misc]  # vLLM is not there when types are checked
@@ -35,6 +36,7 @@ class SelectingDraft(DFlashQwen3ForCausalLM):  # type: ignore[misc]  # vLLM is n
         if getattr(speculative, "enable_adaptive_verification", False):
             raise ValueError("dcoco-bench: enable_adaptive_verification cuts drafts by a confidence this draft lacks")
         super().__init__(vllm_config=vllm_config, prefix=prefix)
+        mend_context_keys(self.model)
         self.slots = int(speculative.num_speculative_tokens)
         self._selection: BlockDrafter | None = None
         self._inputs = self._positions = self._outputs = torch.empty(0)
