@@ -1,4 +1,4 @@
-"""`--engine-arg synthetic-tau=3`: every round accepts as if tau were that, so that methods differ in their cost alone."""
+"""`--engine-arg synthetic-tau=3`: every round accepts as if tau were that, so that methods differ in cost alone."""
 
 from __future__ import annotations
 

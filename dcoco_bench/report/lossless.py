@@ -32,8 +32,8 @@ NO_CONTROL = f"no second {BASELINE} run; add {BASELINE}@repeat=1 to --method"
 
 
 def lossless_table(setting: Setting) -> Table | None:
-    """None unless the setting is greedy and something can be compared with vanilla."""
-    if not setting.points[0].cell.sampling.greedy:
+    """None unless the setting is greedy, answers for real, and something can be compared with vanilla."""
+    if not setting.points[0].cell.sampling.greedy or any(map(synthetic, setting.points)):
         return None
     table = Table("losslessness", f"Losslessness: {setting.title}", CAPTION, COLUMNS)
     for point in setting.points:
@@ -41,6 +41,11 @@ def lossless_table(setting: Setting) -> Table | None:
             continue
         table.add(**identity(point), **_row(point, setting))
     return table if table.rows else None
+
+
+def synthetic(point: Point) -> bool:
+    """Its rounds accepted by a given tau: the output is no answer."""
+    return any(log.record.effective.get("synthetic_tau") is not None for log in point.logs)
 
 
 def compare(point: Point) -> tuple[Match | None, str]:

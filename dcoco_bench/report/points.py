@@ -198,7 +198,7 @@ def _title(points: list[Point]) -> str:
     parts += [f"at most {cell.max_tokens} tokens"] + (["first turns only"] if cell.turns == "first" else [])
     parts += list(cell.engine_args)
     if any(p.simulated for p in points):
-        parts.append("SIMULATED acceptance, no model")
+        parts.append("SIMULATED acceptance")
     if any(p.origin == "sample" for p in points):
         parts.append("SAMPLE prompts, not the suites")
     return ", ".join(parts)

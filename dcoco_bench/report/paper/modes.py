@@ -77,7 +77,7 @@ class Mode:
         parts += ["first turns only"] if c.turns == "first" else []
         parts += ["candidates recorded"] if c.record_candidates else []
         parts += list(c.engine_args)
-        parts += ["SIMULATED acceptance, no model"] if self.simulated else []
+        parts += ["SIMULATED acceptance"] if self.simulated else []
         parts += ["SAMPLE prompts, not the suites"] if self.sample else []
         return ", ".join(parts)
 

@@ -31,7 +31,7 @@ def overview_table(modes: Sequence[Mode]) -> Table:
     ]
     first = modes[0]
     machine = f"{first.cell.engine} engine, {first.cell.dtype}"
-    machine += ", SIMULATED acceptance, no model" if first.simulated else ""
+    machine += ", SIMULATED acceptance" if first.simulated else ""
     machine += ", SAMPLE prompts, not the suites" if first.sample else ""
     head = (Column("mode", "backbone"), Column("suites", "suites"), Column("limit", "tokens ≤"))
     notes = list(dict.fromkeys(note for mode in modes for note in mode.notes))
