@@ -25,7 +25,7 @@ def report(
     """Write tables with intervals from logs: Markdown and CSV. Needs no engine and no model."""
     from dcoco_bench.log_read import latest_run
 
-    folders = [_folder(name, result_dir) for name in runs or []] or [latest_run(result_dir)]
+    folders = [run_folder(name, result_dir) for name in runs or []] or [latest_run(result_dir)]
     write_report(folders, out or REPORTS / "+".join(folder.name for folder in folders), against)
     return 0
 
@@ -39,7 +39,7 @@ def write_report(folders: list[Path], out: Path, against: str = "dflash") -> Non
     print(f"report: {made.markdown}")
 
 
-def _folder(name: str, result_dir: Path) -> Path:
+def run_folder(name: str, result_dir: Path) -> Path:
     """A path as given, else a run's name in the result folder."""
     path = Path(name).expanduser()
     return path if path.exists() or not (result_dir / name).is_dir() else result_dir / name
