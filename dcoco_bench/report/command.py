@@ -9,6 +9,8 @@ from dcoco_bench.errors import UserError
 from dcoco_bench.log_read import Run, read_run
 from dcoco_bench.log_store import write_atomic
 from dcoco_bench.report import csv_file, latex, markdown
+from dcoco_bench.report.figures.all import all_figures
+from dcoco_bench.report.figures.figure import Figure
 from dcoco_bench.report.lossless import lossless_table
 from dcoco_bench.report.means import means_table
 from dcoco_bench.report.paper.tables import PaperTables, paper_tables
@@ -23,6 +25,7 @@ SAMPLE_NOTE = (
     "**Sample prompts.** The rows marked (sample) ran on the few prompts that this project wrote in the suite's form. "
     "They show that the tool works; they are not results on the suite.\n"
 )
+FIGURES = "figures"
 PAPER_FILE = "paper.md"
 PAPER_NOTE = (
     "The layouts of the paper, filled from the logs. What was not run is blank, and the command that fills it is "
@@ -40,6 +43,7 @@ class Report:
     tables: list[Table]
     warnings: list[str]
     paper: PaperTables
+    figures: list[Figure]
 
 
 def report(run_dirs: list[Path], out: Path, against: str = REFERENCE) -> Report:
@@ -60,7 +64,10 @@ def report(run_dirs: list[Path], out: Path, against: str = REFERENCE) -> Report:
     sections = _sections(groups, against)
     tables = [table for section in sections for table in section]
 
-    text = _document(runs, points, sections, any(g.sample for g in groups))
+    figures = all_figures(runs, groups, against)
+    for figure in figures:
+        figure.write(out / FIGURES)
+    text = _document(runs, points, sections, figures)
     md = out / "report.md"
     write_atomic(md, text)
     older_first = sorted(runs, key=lambda run: run.record.created)
@@ -69,7 +76,7 @@ def report(run_dirs: list[Path], out: Path, against: str = REFERENCE) -> Report:
     files = _write_tables([*paper.tables, *tables], ", ".join(names), paper, out)
     warnings = [problem for run in runs for problem in run.problems]
     warnings += [f"{p.run}: {log.cell.label}: {log.unusable}" for p in _all(points) for log in p.logs if log.unusable]
-    return Report(md, files, tables, warnings, paper)
+    return Report(md, files, tables, warnings, paper, figures)
 
 
 def _write_tables(tables: list[Table], title: str, paper: PaperTables, out: Path) -> list[Path]:
@@ -112,12 +119,17 @@ def _sections(groups: list[Setting], against: str) -> list[list[Table]]:
     return [[t for t in tables if t is not None] for tables in made]
 
 
-def _document(runs: list[Run], points: dict[str, list[Point]], sections: list[list[Table]], sample: bool) -> str:
+def _document(
+    runs: list[Run], points: dict[str, list[Point]], sections: list[list[Table]], figures: list[Figure]
+) -> str:
     parts = [f"# {', '.join(run.name for run in runs)}\n", f"In the paper's layouts: [{PAPER_FILE}]({PAPER_FILE}).\n"]
-    if sample:
+    if any(p.origin == "sample" for p in _all(points)):
         parts.append(SAMPLE_NOTE)
     for tables in sections:
         parts += [markdown.render(table, 2 if i == 0 else 3) for i, table in enumerate(tables)]
+    if figures:
+        parts.append("## Figures\n\nAlso as SVG and PDF, with their data as CSV, in the same folder.\n")
+        parts += [f"### {f.title}\n\n![{f.title}]({FIGURES}/{f.name}.png)\n\n{f.caption}\n" for f in figures]
     parts.append("## Provenance\n")
     parts += [provenance(run, points[run.name]) for run in runs]
     return "\n".join(parts)

@@ -56,6 +56,14 @@ def versus_table(setting: Setting, reference: str = REFERENCE) -> Table | None:
     return table
 
 
+def mean_ratio(setting: Setting, method: str, level: int, key: str, reference: str = REFERENCE) -> Entry:
+    """The mean of suites of one ratio (`tau`, `tps`, `round`); of a single suite, its own. Blank with the reason."""
+    anchors = {p.cell.suite: p for p in setting.points if (p.cell.method, p.cell.concurrency) == (reference, level)}
+    mine = [p for p in setting.points if (p.cell.method, p.cell.concurrency) == (method, level)]
+    pairs = [(p, anchors[p.cell.suite]) for p in mine if p.cell.suite in anchors]
+    return mean_of([_ratio(a, b, METRICS[key]) for a, b in pairs if a.whole and b.whole])
+
+
 def _ratios(ours: Point, theirs: Point) -> dict[str, Entry]:
     found = {key: Entry.of(_ratio(ours, theirs, metric).estimate) for key, metric in METRICS.items()}
     return found | {"step": _step(ours, theirs)}
