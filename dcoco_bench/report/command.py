@@ -11,8 +11,11 @@ from dcoco_bench.log_store import write_atomic
 from dcoco_bench.report import csv_file, latex, markdown
 from dcoco_bench.report.figures.all import all_figures
 from dcoco_bench.report.figures.figure import Figure
+from dcoco_bench.report.html.page import page
+from dcoco_bench.report.html.summary import summary
 from dcoco_bench.report.lossless import lossless_table
 from dcoco_bench.report.means import means_table
+from dcoco_bench.report.paper.claims import claims_tables
 from dcoco_bench.report.paper.tables import PaperTables, paper_tables
 from dcoco_bench.report.points import Point, Setting, points_of, settings
 from dcoco_bench.report.positions import candidate_depth, coverage_table, draft_width, positions_table
@@ -67,12 +70,18 @@ def report(run_dirs: list[Path], out: Path, against: str = REFERENCE) -> Report:
     figures = all_figures(runs, groups, against)
     for figure in figures:
         figure.write(out / FIGURES)
-    text = _document(runs, points, sections, figures)
+    claimed = claims_tables(groups)
+    text = _document(runs, points, [*sections, claimed], figures)
     md = out / "report.md"
     write_atomic(md, text)
     older_first = sorted(runs, key=lambda run: run.record.created)
     paper = paper_tables([p for run in older_first for p in points[run.name]])
     write_atomic(out / PAPER_FILE, _paper_document(names, paper))
+    tables = [*tables, *claimed]
+    parts = [("Results", tables_of) for tables_of in sections]
+    parts += [("Claim by claim", claimed), ("In the paper's layouts", paper.tables)]
+    told = [provenance(run, points[run.name]) for run in runs]
+    write_atomic(out / "report.html", page(", ".join(names), summary(groups, against), parts, figures, told))
     files = _write_tables([*paper.tables, *tables], ", ".join(names), paper, out)
     warnings = [problem for run in runs for problem in run.problems]
     warnings += [f"{p.run}: {log.cell.label}: {log.unusable}" for p in _all(points) for log in p.logs if log.unusable]
