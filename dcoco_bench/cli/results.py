@@ -13,6 +13,7 @@ RESULTS, REPORTS = Path("results"), Path("reports")
 
 def register(app: typer.Typer) -> None:
     app.command("report")(report)
+    app.command("compare")(compare)
     app.command("doctor")(doctor)
 
 
@@ -37,6 +38,26 @@ def write_report(folders: list[Path], out: Path, against: str = "dflash") -> Non
     for warning in made.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     print(f"report: {made.markdown}")
+
+
+def compare(
+    first: Annotated[str, typer.Argument(help="A run folder or name.")],
+    second: Annotated[str, typer.Argument(help="The run it is held against.")],
+    result_dir: Annotated[Path, typer.Option(help="Folder of all runs.")] = RESULTS,
+    out: Annotated[Path | None, typer.Option(help="Write Markdown to this file too.")] = None,
+) -> int:
+    """Two runs side by side, paired by prompt; what cannot be compared is refused, with the reason."""
+    from dcoco_bench.log_read import read_run
+    from dcoco_bench.log_store import write_atomic
+    from dcoco_bench.report.compare import compare as make
+    from dcoco_bench.report.markdown import render
+
+    table = make(read_run(run_folder(first, result_dir)), read_run(run_folder(second, result_dir)))
+    text = render(table)
+    print(text)
+    if out:
+        write_atomic(out, text)
+    return 0
 
 
 def run_folder(name: str, result_dir: Path) -> Path:

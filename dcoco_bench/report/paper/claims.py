@@ -16,8 +16,8 @@ from dcoco_bench.report.versus import mean_ratio
 
 CAPTION = (
     "The paper's claims as ratios of two methods (its values: Qwen3-8B on a B200, greedy unless said), and the same "
-    "ratio here, mean over suites, with its 95 % interval. Agrees or differs: all of the interval lies on one side of 1. "
-    "The size of an effect is not judged: these are other models and machines."
+    "ratio here, mean over suites, with its 95 % interval. Agrees or differs: all of the interval lies on one side of "
+    "1. The size of an effect is not judged: these are other models and machines."
 )
 COLUMNS = (
     Column("claim", "claim"),
