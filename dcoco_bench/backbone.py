@@ -29,6 +29,7 @@ class Backbone(Frozen):
     licence: str
     context_length: PositiveInt  # tokens, prompt and output together
     parameters: PositiveInt | None = None
+    active_parameters: PositiveInt | None = None  # read for one token; None = all
     thinking: Annotated[tuple[Thinking, ...], Field(min_length=1)] = ("off",)
     mask_token_id: Annotated[int, Field(ge=0)] | None = None  # for new drafts; a draft's own config wins over it
     mask_token: str | None = None  # its text form, None where it has none

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,22 @@ from dcoco_bench.preflight import needed_context
 from dcoco_bench.prompts import PromptSet, load_suite
 from dcoco_bench.provenance import weights_hash
 from dcoco_bench.registry import Registry
+
+
+@contextmanager
+def _noting(lacking: list[str] | None, hint: str = "") -> Iterator[None]:
+    try:
+        yield
+    except UserError as error:
+        if lacking is None:
+            raise
+        lacking.append(f"{error}{hint}")
+
+
+def public_draft(backbone: Backbone, spec: str) -> str:
+    """Where others publish the method's draft for this target, as a hint behind an error; else empty."""
+    name = backbone.drafts.get(MethodSpec.parse(spec).name)
+    return f" (published: {name})" if name else ""
 
 
 class Plan:
@@ -49,8 +66,12 @@ class Plan:
         order = list(dict.fromkeys(EngineKey.of(cell) for cell in cells))
         return sorted(cells, key=lambda cell: order.index(EngineKey.of(cell)))
 
-    def check(self) -> None:
-        """Names, parameters, checkpoints, thinking modes, prompts, and that every prompt fits with its answers."""
+    def check(self, lacking: list[str] | None = None) -> None:
+        """Names, parameters, checkpoints, thinking modes, prompts, and that every prompt fits with its answers.
+
+        With `lacking`, for a run that is planned for another machine: weights and tokenizers that are not here are
+        named there instead of being an error.
+        """
         for named in self._overrides:
             self.registry.checkpoint_for(named, "", self._overrides)
         for text in self.matrix.methods:
@@ -65,11 +86,16 @@ class Plan:
                         f"use --thinking {backbone.thinking[0]}"
                     )
             for text in self.matrix.methods:
-                self.checkpoint(backbone, text)
+                with _noting(lacking, public_draft(backbone, text)):
+                    self.checkpoint(backbone, text)
         for suite in self.matrix.suites:
             self.prompts(suite)
         for name in self._backbones:
-            self.max_context(name)
+            with _noting(lacking):
+                self.max_context(name)
+
+    def backbone(self, name: str) -> Backbone:
+        return self._backbones[name]
 
     def prompts(self, suite: str) -> PromptSet:
         """The same prompts in the same order for every backbone, method and level."""

@@ -140,6 +140,21 @@ def test_training_commands_refuse_bad_input(
     assert said in refused(arguments, capsys)
 
 
+def test_the_papers_matrix_is_planned_and_says_what_it_lacks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    matrix = Path(__file__).parents[1] / "results" / "paper.toml"
+    with pytest.raises(SystemExit) as stopped:
+        main(["run", "--matrix", str(matrix), "--dry-run"])
+    shown = capsys.readouterr()
+    assert stopped.value.code == 0
+    assert "800 cells" in shown.out  # 4 targets, 10 suites, 5 methods, greedy once and T=1 at 3 seeds
+    assert "B200" in shown.out
+    assert "published: TD-Labs/Qwen3-8B-DCOCO" in shown.err
+    assert not any(Path.cwd().iterdir())
+
+
 def test_dry_run_lists_cells_and_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main([*REPLAY, "--method", "vanilla,dflash@n=3", "--conc", "1,4", "--dry-run"])

@@ -57,8 +57,11 @@ def perform(request: RunRequest) -> Performed:
     plan = Plan(matrix, registry, checkpoints={**named, **request.checkpoints}, data_dir=request.data_dir)
     if not request.dry_run:  # a plan for another machine may be listed here
         plan.kind.require(parse_engine_args(matrix.engine_args))
-    plan.check()
-    if request.dry_run:
+    lacking: list[str] | None = [] if request.dry_run else None
+    plan.check(lacking)
+    if lacking is not None:
+        for need in dict.fromkeys(lacking):
+            print(f"needed first: {need}", file=sys.stderr)
         guess = estimate(plan, request.result_dir)
         stdout().print(dry_run_table(plan, guess))
         return Performed(None, 0)
