@@ -43,6 +43,7 @@ class RequestRecord(Record):
     first_token: float | None
     end: float
     output_ids: list[int]
+    output_tokens: int | None = None  # their number, where an imported log has no ids
     finish_reason: Literal["stop", "length", "error"]
     error: str | None = None
     rounds: RoundCounts | None = None  # None = not known to the engine; vanilla has undrafted rounds
@@ -51,13 +52,17 @@ class RequestRecord(Record):
     chunks: list[tuple[int, float]] | None = None  # a streaming engine's: tokens and arrival time of each chunk
     retries: int = 0
 
+    @property
+    def tokens(self) -> int:
+        return len(self.output_ids) if self.output_tokens is None else self.output_tokens
+
 
 class SuiteRecord(Record):
     """Which prompts were decoded. `origin` says where they came from; a sample is never passed off as the suite."""
 
     name: str
     version: int
-    origin: Literal["data", "hub", "sample"]
+    origin: Literal["data", "hub", "sample", "import"]
     prompt_hash: str  # over ids and texts of the prompts used, in order
     category: str
     prompts: int

@@ -7,7 +7,7 @@ import traceback
 
 import typer
 
-from dcoco_bench.cli import convert, demo, deploy, gate, lists, results, run, train
+from dcoco_bench.cli import convert, demo, deploy, gate, interop, lists, results, run, train
 from dcoco_bench.errors import UserError
 
 ClickError = typer.BadParameter.__mro__[2]  # typer's own ClickException, which it does not export
@@ -34,6 +34,7 @@ train.register(app)
 convert.register(app)
 deploy.register(app)
 gate.register(app)
+interop.register(app)
 demo.register(app)
 
 

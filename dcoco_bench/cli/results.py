@@ -22,12 +22,19 @@ def report(
     result_dir: Annotated[Path, typer.Option(help="Folder of all runs.")] = RESULTS,
     out: Annotated[Path | None, typer.Option(help="Where to write. Default reports/<run>.")] = None,
     against: Annotated[str, typer.Option(help="The drafter that the others are held against.")] = "dflash",
+    save_vllm_json: Annotated[bool, typer.Option(help="Each cell also in the keys of vllm bench serve.")] = False,
 ) -> int:
     """Write tables with intervals from logs: Markdown and CSV. Needs no engine and no model."""
     from dcoco_bench.log_read import latest_run
 
     folders = [run_folder(name, result_dir) for name in runs or []] or [latest_run(result_dir)]
-    write_report(folders, out or REPORTS / "+".join(folder.name for folder in folders), against)
+    where = out or REPORTS / "+".join(folder.name for folder in folders)
+    write_report(folders, where, against)
+    if save_vllm_json:
+        from dcoco_bench.interop.exporting import write_vllm_json
+
+        for file in write_vllm_json(folders, where / "vllm"):
+            print(f"vllm json: {file}")
     return 0
 
 

@@ -83,7 +83,7 @@ def _by_prompt(requests: Sequence[RequestRecord]) -> dict[int, dict[int, Request
     failed = set()
     for r in requests:
         prompts.setdefault(r.index, {})[r.turn] = r
-        if r.finish_reason == "error" or r.error is not None:
+        if r.finish_reason == "error" or r.error is not None or r.output_tokens is not None:  # no ids to compare
             failed.add(r.index)
     return {p: {} if p in failed else dict(sorted(turns.items())) for p, turns in prompts.items()}
 

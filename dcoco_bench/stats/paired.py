@@ -10,6 +10,7 @@ import numpy as np
 from dcoco_bench.stats.cells import CellLog
 from dcoco_bench.stats.intervals import Draws, Estimate, clusters, constant, estimate, mean_same_prompts, ratio_of_sums
 from dcoco_bench.stats.requests import Bools, Floats, Ints, RequestTable
+from dcoco_bench.stats.totals import REASON, from_totals
 
 Metric = Literal[
     "per_stream_tps", "decode_tps", "tau", "tau_raw", "tau_request", "tau_request_raw", "acceptance_rate", "round_time"
@@ -33,6 +34,10 @@ def measure(logs: Sequence[CellLog], metric: Metric) -> Result:
         return Result(_draws(logs, tables, metric), Estimate(1.0, reason="1 by construction"))
     if metric in (*TAUS, "acceptance_rate", "round_time") and not logs[0].acceptance.by_construction:
         if not any(t.known.any() for t in tables):
+            totals = [from_totals(metric, t, log.record.counters) for log, t in zip(logs, tables, strict=True)]
+            if all(value is not None for value in totals):
+                mean = float(np.mean([value for value in totals if value is not None]))
+                return Result(None, Estimate(mean, reason=REASON, seeds=len(totals)))
             return Result(None, Estimate(None, reason="the engine gave no rounds"))
         if not any(log.acceptance.rounds for log in logs):
             return Result(None, Estimate(None, reason="no round with a draft token"))

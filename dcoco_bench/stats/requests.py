@@ -113,7 +113,7 @@ def request_table(requests: Sequence[RequestRecord]) -> RequestTable:
     return RequestTable(
         prompt=ints([r.index for r in good]),
         turn=ints([r.turn for r in good]),
-        tokens=ints([len(r.output_ids) for r in good]),
+        tokens=ints([r.tokens for r in good]),
         e2e=end - start,
         ttft=first - start,
         end=end,

@@ -1,0 +1,1 @@
+"""Other tools' results into our log, and ours into theirs."""
