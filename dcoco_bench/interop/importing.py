@@ -37,14 +37,8 @@ def import_run(
         concurrency=tuple(c.concurrency for c in made),
         samplings=(Sampling(temperature=temperature),),
     )
-    record = RunRecord(
-        name=folder.name,
-        created=utc_now(),
-        command=["dcoco-bench", *sys.argv[1:]],
-        matrix=matrix,
-        cells=ids,
-        provenance={},
-    )
+    command = ["dcoco-bench", *sys.argv[1:]]
+    record = RunRecord(name=folder.name, created=utc_now(), command=command, matrix=matrix, cells=ids, provenance={})
     write_run(folder, record)
     for cell, requests in cells:
         with LogWriter(folder, cell.id) as log:

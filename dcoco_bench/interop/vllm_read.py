@@ -41,7 +41,8 @@ def read_results(file: Path) -> list[Result]:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{file}: cannot be read ({error}); give a result file of vllm bench serve") from None
-    decoder, found, at = json.JSONDecoder(), [], 0
+    decoder, at = json.JSONDecoder(), 0
+    found: list[Result] = []
     while at < len(text.rstrip()):
         at = len(text) - len(text[at:].lstrip())
         try:
@@ -87,6 +88,7 @@ def convert(result: Result, labels: Labels, where: str) -> tuple[CellRecord, lis
         max_tokens=labels.max_tokens,
         dtype=labels.dtype,
     )
+    theirs = {key: result[key] for key in ("request_rate", "label") if key in result}
     lengths = json.dumps(result["input_lens"]).encode()
     suite = SuiteRecord(
         name=labels.suite,

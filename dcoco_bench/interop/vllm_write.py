@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ def _detailed(requests: Sequence[RequestRecord]) -> dict[str, Any]:
 def _gaps(request: RequestRecord) -> list[float]:
     if request.chunks:
         times = [at for _, at in request.chunks]
-        return [b - a for a, b in zip(times, times[1:], strict=False)]
+        return [b - a for a, b in pairwise(times)]
     if request.first_token is None:
         return []
     return [request.end - request.first_token]  # one gap: when the tokens between came is not known
