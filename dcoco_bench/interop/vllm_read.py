@@ -108,10 +108,7 @@ def convert(result: Result, labels: Labels, where: str) -> tuple[CellRecord, lis
         effective={"imported": "vllm bench serve", "backend": result.get("backend")},
         warmup={},
         definitions={"tau": TAU_DEFINITION},
-        provenance={
-            "started": _date(result),
-            "their": {k: result[k] for k in ("request_rate", "label") if k in result},
-        },
+        provenance={"started": _date(result), "their": theirs},
     )
     return record, requests
 
