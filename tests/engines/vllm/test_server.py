@@ -106,6 +106,7 @@ import signal, sys, time
 from pathlib import Path
 from dcoco_bench.engines.vllm.server import Server, free_port
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored at first where tests run in the background
 port = free_port()
 made = Server([sys.executable, "-c", {ANSWERS!r}, str(port)], {{}}, port, Path({str(tmp_path)!r}) / "server.log")
 made.start(30)
