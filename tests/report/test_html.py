@@ -87,6 +87,14 @@ def test_a_missing_number_says_why() -> None:
     assert (found.text, found.tip, found.sort) == ("", "no vanilla cell", "")
 
 
+def test_a_range_is_met_missed_or_neither() -> None:
+    said = {"text": "t", "metric": "round", "method": "a", "against": "b", "side": "above", "low": 1.03, "high": 1.04}
+    claim = Claim.model_validate(said)
+    assert judge(claim, Entry(1.035, 1.031, 1.039)) is Verdict.AGREES
+    assert judge(claim, Entry(1.08, 1.06, 1.1)) is Verdict.DIFFERS
+    assert judge(claim, Entry(1.05, 1.02, 1.07)) is Verdict.UNCLEAR
+
+
 def test_every_claim_can_be_judged() -> None:
     found = claims()
     assert len(found) > 10
