@@ -71,7 +71,8 @@ def test_recorded_candidates_are_those_of_the_torch_engine(
         if request.output_ids != other.output_ids:
             continue
         assert other.candidates is not None
-        for here, reference in zip(request.candidates, other.candidates, strict=True):
+        # The torch engine drafts nothing for an answer's last token, so it may have a round less.
+        for here, reference in zip(request.candidates, other.candidates, strict=False):
             best += sum(a[0] == b[0] for a, b in zip(here, reference, strict=True))
             found += len(here)
     assert found
@@ -81,5 +82,5 @@ def test_recorded_candidates_are_those_of_the_torch_engine(
 def test_what_runs_is_read_back_and_logged(served: dict[str, CellLog]) -> None:
     effective = served["dcoco"].record.effective
     assert effective["draft_tokens"] == 7
-    assert effective["prefix_caching"] is False
+    assert effective["prefix_cache"] is False
     assert str(effective["vllm"]).startswith("vllm")
