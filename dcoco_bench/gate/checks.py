@@ -10,6 +10,8 @@ from scipy import stats
 
 from dcoco_bench.stats.intervals import LEVEL, Estimate
 
+POOL = "mean of "  # how the place of a pooled check begins
+
 
 class Outcome(StrEnum):
     PASS = "pass"
@@ -28,6 +30,11 @@ class Check:
     limit: float
     outcome: Outcome
     note: str = ""
+
+    @property
+    def pooled(self) -> bool:
+        """Over suites, rather than of one cell."""
+        return self.where.startswith(POOL)
 
 
 def at_least(where: str, metric: str, estimate: Estimate, limit: float) -> Check:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dcoco_bench.gate.baseline import mismatch
-from dcoco_bench.gate.checks import Check, Outcome, at_least, share_of
+from dcoco_bench.gate.checks import POOL, Check, Outcome, at_least, share_of
 from dcoco_bench.gate.limits import Limits
 from dcoco_bench.log_read import Run
 from dcoco_bench.report.points import Point, points_of
@@ -29,17 +29,10 @@ class Verdict:
     @property
     def outcome(self) -> Outcome:
         """The worst of all. Where several suites are pooled, a cell alone cannot make the run unclear: the pool can."""
-        pooled = {c.metric for c in self.checks if c.where.startswith(POOL)}
-        counted = [
-            c
-            for c in self.checks
-            if not (c.outcome is Outcome.UNCLEAR and c.metric in pooled and not c.where.startswith(POOL))
-        ]
-        found = {c.outcome for c in counted} or {Outcome.NO_BASELINE}
+        pooled = {c.metric for c in self.checks if c.pooled}
+        left_to_pool = [c for c in self.checks if c.outcome is Outcome.UNCLEAR and c.metric in pooled and not c.pooled]
+        found = {c.outcome for c in self.checks if c not in left_to_pool} or {Outcome.NO_BASELINE}
         return next(o for o in WORST if o in found)
-
-
-POOL = "mean of "
 
 
 def gate(baseline: Run, current: Run, limits: Limits) -> Verdict:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dcoco_bench.gate.checks import Check, Outcome
-from dcoco_bench.gate.gate import EXIT, POOL, Verdict
+from dcoco_bench.gate.gate import EXIT, Verdict
 
 STYLE = {Outcome.PASS: "green", Outcome.REGRESSION: "bold red", Outcome.UNCLEAR: "yellow", Outcome.NO_BASELINE: "cyan"}
 SHARES = ("mismatch", "failures")
@@ -32,7 +32,7 @@ def multiplicity(verdict: Verdict) -> str:
 
 def table(verdict: Verdict) -> Table:
     """For the terminal: what did not pass, and what is pooled over suites."""
-    rows = [c for c in verdict.checks if c.outcome is not Outcome.PASS or c.where.startswith(POOL)]
+    rows = [c for c in verdict.checks if c.outcome is not Outcome.PASS or c.pooled]
     passed = sum(c.outcome is Outcome.PASS for c in verdict.checks)
     caption = f"{passed} of {len(verdict.checks)} checks passed. {multiplicity(verdict)}"
     made = Table(title=title(verdict), caption=caption, box=SIMPLE_HEAD, title_justify="left", caption_justify="left")

@@ -69,7 +69,7 @@ def _statistics(name: str, seconds: Any) -> dict[str, float]:
 
 
 def _detailed(requests: Sequence[RequestRecord]) -> dict[str, Any]:
-    """Per request, failed ones included, as theirs. A chunk without times is spread evenly over what is left."""
+    """Per request, failed ones included, as theirs. An answer without chunk times has one gap."""
     return {
         "input_lens": [r.prompt_tokens for r in requests],
         "output_lens": [r.tokens for r in requests],

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dcoco_bench.errors import UserError
-from dcoco_bench.log_read import Run, read_run
+from dcoco_bench.log_read import read_run
 from dcoco_bench.log_store import write_atomic
 from dcoco_bench.report import csv_file, latex, markdown
 from dcoco_bench.report.figures.all import all_figures
@@ -71,7 +71,9 @@ def report(run_dirs: list[Path], out: Path, against: str = REFERENCE) -> Report:
     for figure in figures:
         figure.write(out / FIGURES)
     claimed = claims_tables(groups)
-    text = _document(runs, points, [*sections, claimed], figures)
+    told = [provenance(run, points[run.name]) for run in runs]
+    sample = any(g.sample for g in groups)
+    text = _document(names, [*sections, claimed], figures, told, sample)
     md = out / "report.md"
     write_atomic(md, text)
     older_first = sorted(runs, key=lambda run: run.record.created)
@@ -80,7 +82,6 @@ def report(run_dirs: list[Path], out: Path, against: str = REFERENCE) -> Report:
     tables = [*tables, *claimed]
     parts = [("Results", tables_of) for tables_of in sections]
     parts += [("Claim by claim", claimed), ("In the paper's layouts", paper.tables)]
-    told = [provenance(run, points[run.name]) for run in runs]
     write_atomic(out / "report.html", page(", ".join(names), summary(groups, against), parts, figures, told))
     files = _write_tables([*paper.tables, *tables], ", ".join(names), paper, out)
     warnings = [problem for run in runs for problem in run.problems]
@@ -129,10 +130,10 @@ def _sections(groups: list[Setting], against: str) -> list[list[Table]]:
 
 
 def _document(
-    runs: list[Run], points: dict[str, list[Point]], sections: list[list[Table]], figures: list[Figure]
+    names: list[str], sections: list[list[Table]], figures: list[Figure], told: list[str], sample: bool
 ) -> str:
-    parts = [f"# {', '.join(run.name for run in runs)}\n", f"In the paper's layouts: [{PAPER_FILE}]({PAPER_FILE}).\n"]
-    if any(p.origin == "sample" for p in _all(points)):
+    parts = [f"# {', '.join(names)}\n", f"In the paper's layouts: [{PAPER_FILE}]({PAPER_FILE}).\n"]
+    if sample:
         parts.append(SAMPLE_NOTE)
     for tables in sections:
         parts += [markdown.render(table, 2 if i == 0 else 3) for i, table in enumerate(tables)]
@@ -140,5 +141,5 @@ def _document(
         parts.append("## Figures\n\nAlso as SVG and PDF, with their data as CSV, in the same folder.\n")
         parts += [f"### {f.title}\n\n![{f.title}]({FIGURES}/{f.name}.png)\n\n{f.caption}\n" for f in figures]
     parts.append("## Provenance\n")
-    parts += [provenance(run, points[run.name]) for run in runs]
+    parts += told
     return "\n".join(parts)

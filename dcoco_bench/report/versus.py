@@ -50,7 +50,7 @@ def versus_table(setting: Setting, reference: str = REFERENCE) -> Table | None:
                 table.add(**identity(ours), against=Entry(reference), **_ratios(ours, theirs))
             whole = [(a, b) for a, b in pairs if a.whole and b.whole]
             if several and whole:
-                means = {key: mean_of([_ratio(a, b, metric) for a, b in whole]) for key, metric in METRICS.items()}
+                means = {key: mean_ratio(setting, method, level, key, reference) for key in METRICS}
                 named = identity(points[0]) | {"suite": Entry(f"{MEAN} ({len(whole)} of {len(points)})")}
                 table.add(**named, against=Entry(reference), **means)
     return table

@@ -19,6 +19,7 @@ from dcoco_bench.report.command import report
 from dcoco_bench.stats.cells import CellLog
 from dcoco_bench.stats.paired import measure
 from tests.gate.synthetic import run
+from tests.report.conftest import write
 
 
 def result(seconds: float = 1.0, requests: int = 10, drafts: bool = True, **more: Any) -> dict[str, Any]:
@@ -153,9 +154,9 @@ def test_there_and_back_again(tmp_path: Path) -> None:
     assert measure([theirs], "tau").estimate.value == pytest.approx(ours.acceptance.tau)
 
 
-def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write_run_of) -> None:
+def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    write_run_of(Matrix(methods=("vanilla", "dflash"), suites=("gsm8k",)))
+    write(tmp_path / "r1", Matrix(methods=("vanilla", "dflash"), suites=("gsm8k",)))
     with pytest.raises(SystemExit) as stopped:
         main(["report", str(tmp_path / "r1"), "--out", "out", "--save-vllm-json"])
     assert stopped.value.code == 0

@@ -15,7 +15,7 @@ from dcoco_bench.stats.throughput import phase_split
 
 SPEED_CAPTION = "TPS per stream over vanilla's, same run and load; 95 % interval. Below 1: slower than plain decoding."
 PHASE_CAPTION = "Engine time per step by phase, prefill excluded; a step serves all streams once. Mean over suites."
-GREYS = ("#0072B2", "#E69F00", "#999999", "#DDDDDD")
+PHASE_COLOURS = ("#0072B2", "#E69F00", "#999999", "#DDDDDD")
 HATCHES = ("", "//", "", "..")
 
 
@@ -71,7 +71,7 @@ def _draw_phases(pyplot: Any, data: pd.DataFrame) -> Any:
     labels = [f"{m}, {s}" for m, s in zip(data["method"], data["streams"], strict=True)]
     figure, axes = pyplot.subplots(figsize=(5.6, 0.28 * len(labels) + 1.2))
     left = np.zeros(len(data))
-    for phase, colour, hatch in zip(PHASE_COLUMNS, GREYS, HATCHES, strict=True):
+    for phase, colour, hatch in zip(PHASE_COLUMNS, PHASE_COLOURS, HATCHES, strict=True):
         width = 1000 * data[phase].to_numpy()
         axes.barh(range(len(data)), width, left=left, color=colour, hatch=hatch, edgecolor="white", label=phase)
         left += width

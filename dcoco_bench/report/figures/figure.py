@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -35,25 +36,33 @@ class Figure:
     def data(self) -> pd.DataFrame:
         return pd.DataFrame(self.rows)
 
+    @cached_property
+    def rendered(self) -> dict[str, bytes]:
+        """The figure in every format, drawn once."""
+        found = {}
+        with drawing() as pyplot:
+            made = self.draw(pyplot, self.data)
+            for kind, options in FORMATS.items():
+                buffer = io.BytesIO()
+                made.savefig(buffer, format=kind, **options)
+                found[kind] = buffer.getvalue()
+        return found
+
     def write(self, folder: Path) -> list[Path]:
         """`<name>.png`, `.svg`, `.pdf` and `.csv` in `folder`. Raises UserError where that cannot be written."""
         make_dir(folder)
-        files = [folder / f"{self.name}.{kind}" for kind in FORMATS]
-        with drawing() as pyplot:
-            made = self.draw(pyplot, self.data)
-            for file, (kind, options) in zip(files, FORMATS.items(), strict=True):
-                try:
-                    made.savefig(file, format=kind, **options)
-                except OSError as error:
-                    raise storage_error(file, error) from None
+        files = []
+        for kind, content in self.rendered.items():
+            files.append(folder / f"{self.name}.{kind}")
+            try:
+                files[-1].write_bytes(content)
+            except OSError as error:
+                raise storage_error(files[-1], error) from None
         table = folder / f"{self.name}.csv"
         write_atomic(table, self.data.to_csv(index=False, lineterminator="\n"))
         return [*files, table]
 
     def svg(self) -> str:
         """Inline, for the HTML report."""
-        text = io.StringIO()
-        with drawing() as pyplot:
-            self.draw(pyplot, self.data).savefig(text, format="svg", **FORMATS["svg"])
-        found = text.getvalue()
-        return found[found.index("<svg") :]
+        text = self.rendered["svg"].decode()
+        return text[text.index("<svg") :]
