@@ -3,6 +3,7 @@
 <run>/run.json                     the matrix, the command, provenance
 <run>/cells/<id>/requests.jsonl    RequestRecord lines, in order of finishing
 <run>/cells/<id>/cell.json         CellRecord, written atomically when the cell is finished
+<run>/cells/<id>/scores.json       ScoreRecord, where `score` was asked for
 """
 
 from __future__ import annotations
@@ -84,6 +85,17 @@ class CellRecord(Record):
     warmup: dict[str, Any]
     definitions: dict[str, str]
     provenance: dict[str, Any]
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+
+class ScoreRecord(Record):
+    """Which answers of a finished cell are the reference's, by place of the prompt; None = no final answer given."""
+
+    schema_version: int = Field(default=SCHEMA, alias="schema")
+    id: str
+    grader: str  # package and version
+    grades: dict[int, bool | None]
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ValidationError
 
 from dcoco_bench.cells import Cell
 from dcoco_bench.errors import UserError
-from dcoco_bench.log import SCHEMA, CellRecord, RequestRecord, RunRecord
-from dcoco_bench.log_store import CELL_FILE, REQUESTS_FILE, RUN_FILE, cell_dir
+from dcoco_bench.log import SCHEMA, CellRecord, RequestRecord, RunRecord, ScoreRecord
+from dcoco_bench.log_store import CELL_FILE, REQUESTS_FILE, RUN_FILE, SCORES_FILE, cell_dir
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -34,6 +34,7 @@ class CellFolder:
     id: str
     record: CellRecord | None
     requests: list[RequestRecord]
+    scores: ScoreRecord | None = None
 
     @property
     def cell(self) -> Cell | None:
@@ -65,7 +66,7 @@ def read_run(path: Path) -> Run:
     for cell_id in record.cells:
         folder = cell_dir(path, cell_id)
         log = read_requests(folder / REQUESTS_FILE)
-        cells.append(CellFolder(cell_id, read_cell_record(folder), log.records))
+        cells.append(CellFolder(cell_id, read_cell_record(folder), log.records, _read_scores(folder)))
         problems += log.problems
         if cells[-1].record is None:
             problems.append(f"cell {cell_id} is unfinished; continue with: dcoco-bench run --resume")
@@ -82,6 +83,11 @@ def read_run_record(path: Path) -> RunRecord:
 def read_cell_record(folder: Path) -> CellRecord | None:
     file = folder / CELL_FILE
     return _read_json(file, CellRecord) if file.is_file() else None
+
+
+def _read_scores(folder: Path) -> ScoreRecord | None:
+    file = folder / SCORES_FILE
+    return _read_json(file, ScoreRecord) if file.is_file() else None
 
 
 def _read_json(file: Path, kind: type[R]) -> R:

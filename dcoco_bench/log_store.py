@@ -12,9 +12,9 @@ from types import TracebackType
 from pydantic import BaseModel
 
 from dcoco_bench.errors import UserError
-from dcoco_bench.log import CellRecord, RequestRecord, RunRecord
+from dcoco_bench.log import CellRecord, RequestRecord, RunRecord, ScoreRecord
 
-RUN_FILE, CELL_FILE, REQUESTS_FILE = "run.json", "cell.json", "requests.jsonl"
+RUN_FILE, CELL_FILE, REQUESTS_FILE, SCORES_FILE = "run.json", "cell.json", "requests.jsonl", "scores.json"
 SYNC_S = 1.0
 
 
@@ -59,6 +59,10 @@ def write_run(run_dir: Path, record: RunRecord) -> None:
 
 def write_cell(run_dir: Path, record: CellRecord) -> None:
     write_atomic(cell_dir(run_dir, record.id) / CELL_FILE, _pretty(record))
+
+
+def write_scores(run_dir: Path, record: ScoreRecord) -> None:
+    write_atomic(cell_dir(run_dir, record.id) / SCORES_FILE, _pretty(record))
 
 
 def _pretty(record: BaseModel) -> str:

@@ -14,6 +14,7 @@ RESULTS, REPORTS = Path("results"), Path("reports")
 def register(app: typer.Typer) -> None:
     app.command("report")(report)
     app.command("compare")(compare)
+    app.command("score")(score)
     app.command("doctor")(doctor)
 
 
@@ -64,6 +65,24 @@ def compare(
     print(text)
     if out:
         write_atomic(out, text)
+    return 0
+
+
+def score(
+    run: Annotated[str | None, typer.Argument(help="A run folder or name. Default: the latest run.")] = None,
+    result_dir: Annotated[Path, typer.Option(help="Folder of all runs.")] = RESULTS,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of <suite>.jsonl files and their refs/.")] = None,
+    plugin_dir: Annotated[Path | None, typer.Option(help="Your suites.")] = None,
+) -> int:
+    """Hold the answers of a run against the suites' references; `report` then has a table of accuracy."""
+    from dcoco_bench.log_read import latest_run
+    from dcoco_bench.registry import Registry
+    from dcoco_bench.scoring.score import score_run
+
+    folder = run_folder(run, result_dir) if run else latest_run(result_dir)
+    scored = score_run(folder, data_dir=data_dir, extra_dirs=Registry(plugin_dir).suite_dirs)
+    right = sum(grade is True for cell in scored for grade in cell.grades.values())
+    print(f"scored: {len(scored)} cells, {right} of {sum(len(c.grades) for c in scored)} answers right; now: report")
     return 0
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from dcoco_bench.errors import UserError
 from dcoco_bench.prompts.sets import Prompt
-from dcoco_bench.prompts.suite import Suite, TextFile
+from dcoco_bench.prompts.suite import EXACT, Suite, TextFile
 
 # What SPEED-Bench ships in place of texts that are to be fetched from their own sources.
 PLACEHOLDERS = ("FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE", "{article}")
@@ -34,8 +34,10 @@ def prompts_of(
         if row["id"] in seen:
             raise UserError(f"{where}: id {row['id']!r} was used before ({seen[row['id']]}); give every row its own id")
         seen[row["id"]] = where
-        category = suite.prompt_category.of(row["id"], row, references.get(row["id"], {}))
-        prompts.append(Prompt(row["id"], tuple(row["turns"]), category or suite.category))
+        reference = references.get(row["id"], {})
+        category = suite.prompt_category.of(row["id"], row, reference)
+        answer = _answer(reference | row) if suite.reference in EXACT else None
+        prompts.append(Prompt(row["id"], tuple(row["turns"]), category or suite.category, answer))
     return prompts
 
 
@@ -73,6 +75,12 @@ def read_rows(file: TextFile) -> Iterator[tuple[str, dict[str, Any]]]:
         yield where, row
     if empty:
         raise UserError(f"{file}: holds no row; fill it or remove it")
+
+
+def _answer(row: dict[str, Any]) -> str | None:
+    """The field `answer`; GSM8K's own rows have it behind their solution and four hashes."""
+    answer = row.get("answer")
+    return str(answer).rsplit("####", 1)[-1].strip() if isinstance(answer, str | int) else None
 
 
 def _fault(row: dict[str, Any]) -> str | None:

@@ -20,6 +20,7 @@ class Prompt:
     id: str
     turns: tuple[str, ...]
     category: str
+    answer: str | None = None  # the reference, of suites whose answers can be held against one
 
 
 @dataclass(frozen=True)

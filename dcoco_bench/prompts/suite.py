@@ -12,6 +12,7 @@ from dcoco_bench.errors import UserError
 
 Text = Annotated[str, Field(min_length=1)]
 Reference = Literal["number", "boxed", "integer", "tests", "none"]
+EXACT: tuple[Reference, ...] = ("number", "boxed", "integer")  # a final answer that is right or wrong by itself
 
 
 class EmptyField(Frozen):

@@ -9,6 +9,7 @@ from dcoco_bench.errors import UserError
 from dcoco_bench.log_read import read_run
 from dcoco_bench.log_store import write_atomic
 from dcoco_bench.report import csv_file, latex, markdown
+from dcoco_bench.report.accuracy import accuracy_table
 from dcoco_bench.report.figures.all import all_figures
 from dcoco_bench.report.figures.figure import Figure
 from dcoco_bench.report.html.page import page
@@ -121,6 +122,7 @@ def _sections(groups: list[Setting], against: str) -> list[list[Table]]:
             means_table(g),
             versus_table(g, against),
             lossless_table(g),
+            accuracy_table(g),
             positions_table(g, width),
             coverage_table(g, depth),
         ]

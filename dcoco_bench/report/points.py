@@ -145,7 +145,7 @@ def points_of(run: Run) -> list[Point]:
         if folder.record is None:
             point.unfinished += 1
         else:
-            point.logs.append(CellLog(folder.record, folder.requests))
+            point.logs.append(CellLog(folder.record, folder.requests, folder.scores))
     for point in points.values():
         reference = points.get(baseline_key(point.cell))
         point.baseline = reference.logs if reference else []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dcoco_bench.cells import Cell
-from dcoco_bench.log import CellRecord, RequestRecord
+from dcoco_bench.log import CellRecord, RequestRecord, ScoreRecord
 from dcoco_bench.method import MethodSpec
 from dcoco_bench.stats.acceptance import Acceptance, acceptance, vanilla_acceptance
 from dcoco_bench.stats.identities import broken_identities
@@ -30,6 +30,7 @@ class CellLog:
 
     record: CellRecord
     requests: Sequence[RequestRecord]
+    scores: ScoreRecord | None = None  # of `score`, where it was asked for
 
     @property
     def cell(self) -> Cell:

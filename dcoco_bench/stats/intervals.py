@@ -57,6 +57,11 @@ class Draws:
             value = self.value / other.value if other.value else math.nan
             return Draws(value, self.resampled / other.resampled, blocks)
 
+    def __sub__(self, other: Draws) -> Draws:
+        """Paired difference, as `/`."""
+        blocks = tuple(a - b for a, b in zip(self.left_out, other.left_out, strict=True))
+        return Draws(self.value - other.value, self.resampled - other.resampled, blocks)
+
     def scaled(self, factor: float) -> Draws:
         return Draws(self.value * factor, self.resampled * factor, tuple(b * factor for b in self.left_out))
 

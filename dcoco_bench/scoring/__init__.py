@@ -1,0 +1,1 @@
+"""Accuracy beside speed: answers of a finished run, held against the suites' reference answers."""
